@@ -1,0 +1,43 @@
+"""Entry point of `genericjob` and `kubectl gj`."""
+
+import sys
+from typing import Annotated
+
+import typer
+
+from genericjob import __version__
+from genericjob.reconcile.errors import ApiError
+
+from .check import check
+
+app = typer.Typer(
+    name="genericjob",
+    help="Distributed jobs on Kubernetes.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.command()(check)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"genericjob {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.", callback=_version, is_eager=True)] = False,
+) -> None:
+    """Distributed jobs on Kubernetes."""
+
+
+def main() -> None:
+    """Run a command; what can go wrong with a cluster is one sentence and exit code 1."""
+    try:
+        app()
+    except ApiError as error:
+        sys.exit(f"genericjob: {error.message}")
+    except KeyboardInterrupt:
+        sys.exit(130)

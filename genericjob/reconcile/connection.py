@@ -1,0 +1,171 @@
+"""Keep-alive connections to the API server.
+
+One request at a time per connection, the whole request in one send. The distinction that everything above rests on is made here: a request
+that was not sent completely has certainly not happened, one that was sent and not answered may have.
+"""
+
+import select
+import socket
+import ssl
+from collections import deque
+from contextlib import suppress
+from http.client import HTTPException, HTTPResponse
+from urllib.parse import SplitResult
+
+from .access import Access, proxy_authorization
+from .errors import NO_ANSWER, ApiError
+
+KEEP_ALIVE_IDLE, KEEP_ALIVE_INTERVAL, KEEP_ALIVE_PROBES = 30, 15, 3
+"""A peer that vanished without a word is noticed after about 75 s, even while nobody reads."""
+
+IDLE_CONNECTIONS = 16
+"""How many connections wait for their next request; more are closed when they come back."""
+
+
+class NotSentError(Exception):
+    """The request did not leave this machine completely: nothing happened on the server."""
+
+
+class NotAnsweredError(Exception):
+    """The request was sent and no whole answer came: it may have happened."""
+
+
+class Connection:
+    """One connection, opened when made."""
+
+    def __init__(self, access: Access, timeout: float) -> None:
+        self.access = access
+        self.requests = 0
+        peer = (access.proxy.hostname or "", access.proxy.port or 80) if access.proxy else (access.host, access.port)
+        try:
+            self._socket = _open(access, peer, timeout)
+        except OSError as error:
+            raise _unreachable(access, error) from error
+
+    def send(self, request: bytes, method: str, timeout: float) -> HTTPResponse:
+        """Send a request, read the head of its answer."""
+        try:
+            self._socket.settimeout(timeout)
+            self._socket.sendall(request)
+        except OSError as error:
+            raise NotSentError(str(error)) from error
+        self.requests += 1
+        response = HTTPResponse(self._socket, method=method)
+        try:
+            response.begin()
+        except (OSError, HTTPException) as error:
+            raise NotAnsweredError(_why(error, timeout)) from error
+        return response
+
+    def read(self, response: HTTPResponse, timeout: float) -> bytes:
+        """Read the whole body of an answer."""
+        try:
+            return response.read()
+        except (OSError, HTTPException) as error:
+            raise NotAnsweredError(_why(error, timeout)) from error
+
+    def limit_silence(self, seconds: float) -> None:
+        """From now on, a read that gets nothing for so long fails."""
+        self._socket.settimeout(seconds)
+
+    def ended_by_peer(self) -> bool:
+        """Whether an idle connection has something to say, which can only be goodbye."""
+        poll = select.poll()
+        poll.register(self._socket, select.POLLIN)
+        return bool(poll.poll(0))
+
+    def interrupt(self) -> None:
+        """Wake a thread that reads from this connection. Not `SSLSocket.shutdown`: that would pull the TLS state from under it."""
+        with suppress(OSError):
+            socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        """Close it, whatever its state."""
+        with suppress(OSError):
+            self._socket.close()
+
+
+class Pool:
+    """Idle connections, the warmest first. As many exist as there are requests at the same time."""
+
+    def __init__(self, timeout: float) -> None:
+        self._timeout = timeout
+        self._idle: deque[Connection] = deque(maxlen=IDLE_CONNECTIONS)
+
+    def take(self, access: Access) -> Connection:
+        """A connection that was alive a moment ago, or a new one."""
+        while True:
+            try:
+                connection = self._idle.pop()
+            except IndexError:
+                return Connection(access, self._timeout)
+            if connection.access.tls is access.tls and not connection.ended_by_peer():
+                return connection
+            connection.close()
+
+    def give_back(self, connection: Connection) -> None:
+        """Keep a connection whose answer was read to the end."""
+        if len(self._idle) < IDLE_CONNECTIONS:
+            self._idle.append(connection)
+        else:
+            connection.close()
+
+    def close(self) -> None:
+        """Close what is idle."""
+        while self._idle:
+            self._idle.pop().close()
+
+
+def _open(access: Access, peer: tuple[str, int], timeout: float) -> socket.socket:
+    plain = socket.create_connection(peer, timeout)
+    try:
+        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        _keep_alive(plain)
+        if access.proxy:
+            _tunnel(plain, access, access.proxy)
+        if access.tls is None:
+            return plain
+        return access.tls.wrap_socket(plain, server_hostname=access.server_name or access.host)
+    except BaseException:
+        plain.close()
+        raise
+
+
+def _keep_alive(plain: socket.socket) -> None:
+    plain.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in (
+        ("TCP_KEEPIDLE", KEEP_ALIVE_IDLE),
+        ("TCP_KEEPINTVL", KEEP_ALIVE_INTERVAL),
+        ("TCP_KEEPCNT", KEEP_ALIVE_PROBES),
+    ):
+        if hasattr(socket, option):  # macOS spells the first one differently and does without
+            plain.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
+
+
+def _tunnel(plain: socket.socket, access: Access, proxy: SplitResult) -> None:
+    secret = proxy_authorization(proxy)
+    login = f"Proxy-Authorization: {secret}\r\n" if secret else ""
+    plain.sendall(f"CONNECT {access.authority} HTTP/1.1\r\nHost: {access.authority}\r\n{login}\r\n".encode("latin-1"))
+    response = HTTPResponse(plain, method="CONNECT")
+    try:
+        response.begin()
+    except HTTPException as error:
+        raise OSError(f"the proxy {proxy.hostname} gave no answer") from error
+    if response.status != 200:
+        raise OSError(f"the proxy {proxy.hostname} refused with {response.status} {response.reason}")
+
+
+def _unreachable(access: Access, error: OSError) -> ApiError:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        text = f"the certificate of the server {access.url} is not trusted: {error.verify_message}"
+        return ApiError(NO_ANSWER, "Certificate", text)
+    if isinstance(error, ssl.SSLError):
+        return ApiError(NO_ANSWER, "Unreachable", f"no TLS connection to the server {access.url}: {error.reason or error}")
+    why = "no answer" if isinstance(error, TimeoutError) else (error.strerror or str(error))
+    return ApiError(NO_ANSWER, "Unreachable", f"cannot reach the server {access.url} named in {access.source}: {why}")
+
+
+def _why(error: Exception, timeout: float) -> str:
+    if isinstance(error, TimeoutError):
+        return f"no answer within {timeout:g} s"
+    return " ".join(str(error).split()) or type(error).__name__

@@ -1,0 +1,356 @@
+"""The API port over HTTP: a real API server.
+
+Configuration, authentication and TLS come from the official `kubernetes` package (`access.py`); requests, streams and decoding are our own,
+because the generated calls cost four times the processor time and know no timeouts. One request is one send on a keep-alive connection.
+
+What is retried here, and nothing else is: a request that certainly had no effect. That is one that could not be sent on a connection which
+had been idle, a read whose connection broke, one refused with 401 for which there are new credentials, and one refused with 429, after the
+time the server asked for. Everything else is the caller's decision, told by `ApiError`.
+"""
+
+import platform
+import sys
+import time
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from http.client import HTTPMessage, HTTPResponse
+from typing import Any, Literal, TypeVar
+from urllib.parse import quote
+
+import msgspec
+
+from genericjob import __version__
+
+from .access import Access, Credentials, unauthorized_hint
+from .api import Body, Created, FieldValidation, Operations, Page, Propagation
+from .codec import codec, encode
+from .connection import Connection, NotAnsweredError, NotSentError, Pool
+from .errors import NO_ANSWER, ApiError, from_status
+from .resources import Key, Resource
+from .stream import HttpWatch
+
+T = TypeVar("T")
+
+USER_AGENT = f"genericjob/{__version__} (python/{platform.python_version()}; {sys.platform})"
+
+JSON, MERGE_PATCH, JSON_PATCH = "application/json", "application/merge-patch+json", "application/json-patch+json"
+
+
+@dataclass(frozen=True)
+class Timeouts:
+    """Limits in seconds; nothing here ever waits for ever."""
+
+    connect: float = 5.0
+    read: float = 60.0
+    write: float = 4.0
+    """Less than a lease's duration minus its renew deadline (15 - 10 s): no write outlives its leader. The server is told, too."""
+    silence: float = 70.0
+    """A watch without event or bookmark for so long is dead; bookmarks come once a minute."""
+
+
+@dataclass(frozen=True)
+class Throttling:
+    """How a 429 is met: wait as asked, so often, and never longer than this at a time."""
+
+    tries: int = 3
+    longest: float = 10.0
+    unasked: float = 1.0
+    """Seconds to wait when the server names none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A whole answer."""
+
+    status: int
+    headers: HTTPMessage
+    data: bytes
+
+
+class HttpApi:
+    """The port, on a real API server. Share one between threads; give the lease one of its own."""
+
+    def __init__(
+        self,
+        credentials: Credentials,
+        *,
+        timeouts: Timeouts = Timeouts(),  # noqa: B008 - frozen
+        throttling: Throttling = Throttling(),  # noqa: B008 - frozen
+        user_agent: str = USER_AGENT,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._credentials = credentials
+        self._timeouts = timeouts
+        self._throttling = throttling
+        self._user_agent = user_agent
+        self._sleep = sleep
+        self._pool = Pool(timeouts.connect)
+
+    # -------------------------------------------------------------------------------------------- the port
+
+    def get(self, resource: Resource[T], key: Key) -> T:
+        """Read one object."""
+        return codec(resource).one(self.request("GET", resource.path(*_named(key))).data)
+
+    def list(
+        self,
+        resource: Resource[T],
+        namespace: str = "",
+        *,
+        labels: str = "",
+        fields: str = "",
+        limit: int = 0,
+        continue_token: str = "",
+        resource_version: str = "",
+    ) -> Page[T]:
+        """Read one page."""
+        query = {
+            "labelSelector": labels,
+            "fieldSelector": fields,
+            "limit": str(limit) if limit else "",
+            "continue": continue_token,
+            # The token remembers its own version, and the server refuses to be told twice.
+            "resourceVersion": "" if continue_token else resource_version,
+        }
+        return codec(resource).page(self.request("GET", resource.path(namespace), query, gzip=True).data)
+
+    def watch(
+        self,
+        resource: Resource[T],
+        namespace: str = "",
+        *,
+        resource_version: str = "",
+        labels: str = "",
+        fields: str = "",
+        timeout: float = 300.0,
+        bookmarks: bool = True,
+        initial_events: bool = False,
+    ) -> HttpWatch[T]:
+        """Open a stream, on a connection of its own."""
+        query = {
+            "watch": "1",
+            "resourceVersion": resource_version,
+            "labelSelector": labels,
+            "fieldSelector": fields,
+            "timeoutSeconds": str(max(1, round(timeout))),
+            "allowWatchBookmarks": "true" if bookmarks else "",
+            "sendInitialEvents": "true" if initial_events else "",
+            "resourceVersionMatch": "NotOlderThan" if initial_events else "",
+        }
+        target = resource.path(namespace) + _query(query)
+        connection, response = self._exchange("GET", target, b"", JSON, self._timeouts.read, stream=True)
+        connection.limit_silence(self._timeouts.silence)
+        return HttpWatch(
+            connection, response, codec(resource), resource_version, initial_events=initial_events, silence=self._timeouts.silence
+        )
+
+    def create(
+        self, resource: Resource[T], body: Body, namespace: str = "", *, field_validation: FieldValidation | None = None
+    ) -> Created[T]:
+        """Store a new object."""
+        answer = self._write("POST", resource.path(namespace), encode(body), field_validation=field_validation)
+        return Created(_stored(resource, answer), _warnings(answer.headers))
+
+    def replace(self, resource: Resource[T], key: Key, body: Body) -> T:
+        """Store a new version of everything but the status."""
+        return _stored(resource, self._write("PUT", resource.path(*_named(key)), encode(body)))
+
+    def replace_status(self, resource: Resource[T], key: Key, body: Body) -> T:
+        """Store a new status."""
+        return _stored(resource, self._write("PUT", resource.path(*_named(key), "status"), encode(body)))
+
+    def patch(self, resource: Resource[T], key: Key, patch: Body | Operations, *, subresource: Literal["", "status"] = "") -> T:
+        """Change some fields."""
+        merge = isinstance(patch, bytes | Mapping)
+        path = resource.path(*_named(key), subresource)
+        return _stored(resource, self._write("PATCH", path, encode(patch), content=MERGE_PATCH if merge else JSON_PATCH))
+
+    def delete(
+        self,
+        resource: Resource[T],
+        key: Key,
+        *,
+        uid: str = "",
+        resource_version: str = "",
+        grace: int | None = None,
+        propagation: Propagation | None = None,
+    ) -> T | None:
+        """Ask for an object's end."""
+        options: dict[str, Any] = {}
+        if preconditions := {name: value for name, value in (("uid", uid), ("resourceVersion", resource_version)) if value}:
+            options["preconditions"] = preconditions
+        if grace is not None:
+            options["gracePeriodSeconds"] = grace
+        if propagation:
+            options["propagationPolicy"] = propagation
+        answer = self._write("DELETE", resource.path(*_named(key)), encode(options) if options else b"")
+        return None if _kind.decode(answer.data).kind == "Status" else _stored(resource, answer)
+
+    # -------------------------------------------------------------------------------------------- one request
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None = None,
+        body: Body | Operations = b"",
+        *,
+        content: str = JSON,
+        gzip: bool = False,
+    ) -> Answer:
+        """Send one request and read its whole answer: for the port's verbs, and for what lies beside it (`/version`, `pods/…/binding`)."""
+        timeout = self._timeouts.read if method == "GET" else self._timeouts.write
+        target = path + _query(query) if query else path
+        connection, response = self._exchange(method, target, encode(body) if body else b"", content, timeout, gzip=gzip)
+        try:
+            answer = _read(connection, response, timeout)
+        except NotAnsweredError as error:
+            connection.close()
+            raise _lost(method, connection.access, error) from error
+        self._keep(connection, response)
+        return answer
+
+    def close(self) -> None:
+        """Close idle connections."""
+        self._pool.close()
+
+    def _write(
+        self, method: str, path: str, body: bytes, *, content: str = JSON, field_validation: FieldValidation | None = None
+    ) -> Answer:
+        # THE SERVER GETS THE SAME LIMIT: what it has not stored by then it never will.
+        query = f"?timeout={self._timeouts.write:g}s"
+        return self.request(
+            method, f"{path}{query}&fieldValidation={field_validation}" if field_validation else path + query, body=body, content=content
+        )
+
+    def _exchange(
+        self, method: str, target: str, body: bytes, content: str, timeout: float, *, gzip: bool = False, stream: bool = False
+    ) -> tuple[Connection, HTTPResponse]:
+        """Send until there is an answer to give back; anything from 400 on is raised."""
+        throttled = 0
+        renewed = False
+        while True:
+            access = self._credentials.current
+            connection, response = self._once(access, method, target, body, content, timeout, gzip=gzip, stream=stream)
+            if response.status < 400:
+                return connection, response
+            error = self._refusal(connection, response, method, timeout)
+            if error.unauthorized and not renewed and self._credentials.replace(access):
+                renewed = True
+                continue
+            if error.throttled and throttled < self._throttling.tries:
+                throttled += 1
+                wait = self._throttling.unasked if error.retry_after is None else error.retry_after
+                self._sleep(min(wait, self._throttling.longest))
+                continue
+            if error.unauthorized:
+                error = ApiError(error.code, error.reason, f"{unauthorized_hint(access)} ({access.url} says: {error.message})")
+            raise error
+
+    def _once(
+        self, access: Access, method: str, target: str, body: bytes, content: str, timeout: float, *, gzip: bool, stream: bool
+    ) -> tuple[Connection, HTTPResponse]:
+        request = self._head(access, method, target, len(body), content, gzip=gzip) + body
+        while True:
+            connection = Connection(access, self._timeouts.connect) if stream else self._pool.take(access)
+            reused = connection.requests > 0
+            try:
+                return connection, connection.send(request, method, timeout)
+            except NotSentError as error:
+                connection.close()
+                if not reused:
+                    raise ApiError(NO_ANSWER, "Unreachable", f"the connection to {access.url} broke: {error}") from error
+            except NotAnsweredError as error:
+                connection.close()
+                if not reused or method != "GET":
+                    raise _lost(method, access, error) from error
+
+    def _head(self, access: Access, method: str, target: str, length: int, content: str, *, gzip: bool) -> bytes:
+        authorization = f"Authorization: {access.authorization}\r\n" if access.authorization else ""
+        payload = f"Content-Type: {content}\r\nContent-Length: {length}\r\n" if length or method in ("POST", "PUT", "PATCH") else ""
+        return (
+            f"{method} {access.prefix}{target} HTTP/1.1\r\nHost: {access.authority}\r\nUser-Agent: {self._user_agent}\r\n"
+            f"Accept: {JSON}\r\nAccept-Encoding: {'gzip' if gzip else 'identity'}\r\n{authorization}{payload}\r\n"
+        ).encode("latin-1")
+
+    def _refusal(self, connection: Connection, response: HTTPResponse, method: str, timeout: float) -> ApiError:
+        try:
+            answer = _read(connection, response, timeout)
+        except NotAnsweredError:
+            connection.close()
+            answer = Answer(response.status, response.headers, b"")
+        else:
+            self._keep(connection, response)
+        return from_status(answer.status, _status(answer), wrote=method != "GET", retry_after=_retry_after(answer.headers))
+
+    def _keep(self, connection: Connection, response: HTTPResponse) -> None:
+        if response.will_close:
+            connection.close()
+        else:
+            self._pool.give_back(connection)
+
+
+class _Kind(msgspec.Struct):
+    kind: str = ""
+
+
+_kind = msgspec.json.Decoder(_Kind)
+
+
+def _named(key: Key) -> tuple[str, str]:
+    if not key.name:
+        raise ValueError("a request for one object needs its name")
+    return key.namespace, key.name
+
+
+def _query(values: Mapping[str, str]) -> str:
+    found = "&".join(f"{name}={quote(value, safe='')}" for name, value in values.items() if value)
+    return f"?{found}" if found else ""
+
+
+def _stored(resource: Resource[T], answer: Answer) -> T:
+    try:
+        return codec(resource).one(answer.data)
+    except ApiError as error:
+        error.unknown = True  # it was stored; only this reader cannot say what
+        raise
+
+
+def _read(connection: Connection, response: HTTPResponse, timeout: float) -> Answer:
+    data = connection.read(response, timeout)
+    if data and response.headers.get("Content-Encoding") == "gzip":
+        try:
+            data = zlib.decompress(data, wbits=31)
+        except zlib.error as error:
+            raise NotAnsweredError(f"the answer is not gzip as it claims: {error}") from error
+    return Answer(response.status, response.headers, data)
+
+
+def _lost(method: str, access: Access, error: NotAnsweredError) -> ApiError:
+    outcome = "" if method == "GET" else "; whether it happened is unknown"
+    return ApiError(NO_ANSWER, "Unanswered", f"the server {access.url} gave no answer: {error}{outcome}", unknown=method != "GET")
+
+
+def _status(answer: Answer) -> Any:
+    try:
+        return msgspec.json.decode(answer.data)
+    except (msgspec.DecodeError, RecursionError):
+        # Proxies and the server's front door answer in plain text.
+        return {"message": answer.data[:300].decode("utf-8", "replace").strip()}
+
+
+def _retry_after(headers: HTTPMessage) -> float | None:
+    value = headers.get("Retry-After", "")
+    return float(value) if value.isascii() and value.isdigit() else None
+
+
+def _warnings(headers: HTTPMessage) -> Sequence[str]:
+    """The texts of `Warning: 299 - "text"` headers."""
+    found = headers.get_all("Warning")
+    return [_unquoted(value) for value in found] if found else ()
+
+
+def _unquoted(value: str) -> str:
+    _, _, text = value.partition('"')
+    return text.rstrip().removesuffix('"').replace('\\"', '"').replace("\\\\", "\\")

@@ -1,0 +1,90 @@
+"""Names of things on the server: where a kind lives, and what its objects are read into."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Generic, NamedTuple, TypeVar
+from urllib.parse import quote
+
+from .objects import Object, Pod, Service, WireObject, WirePod, WireService, slim_object, slim_pod, slim_service
+
+T = TypeVar("T")
+
+
+class Key(NamedTuple):
+    """Which object of a kind; the namespace is empty for kinds that have none."""
+
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+
+@dataclass(frozen=True, eq=False)  # one is itself only: it is looked up on every request
+class Resource(Generic[T]):
+    """A kind on the server, and the form its objects take here: JSON is read into `wire`, and `slim` makes the object of that."""
+
+    group: str
+    version: str
+    plural: str
+    kind: str
+    wire: Any
+    slim: Callable[[Any], T]
+    namespaced: bool = True
+
+    @property
+    def api_version(self) -> str:
+        """As manifests write it: `v1`, `batch/v1`."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def full_name(self) -> str:
+        """As messages write it: `pods`, `jobs.batch`."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+    def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
+        """The server's path of the collection, the object or its subresource."""
+        parts = [f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"]
+        if namespace and self.namespaced:
+            parts += ["namespaces", quote(namespace, safe="")]
+        parts.append(self.plural)
+        if name:
+            # A NAME IS USER INPUT: "..", "/" or "?" in it must not reach another object.
+            parts.append(quote(name, safe=""))
+        if subresource:
+            parts.append(subresource)
+        return "/".join(parts)
+
+
+def raw(group: str, version: str, plural: str, kind: str, *, namespaced: bool = True) -> Resource[dict[str, Any]]:
+    """A kind whose objects are read whole, as dicts."""
+    return Resource(group, version, plural, kind, dict[str, Any], _as_it_is, namespaced)
+
+
+def partial(group: str, version: str, plural: str, kind: str, *, namespaced: bool = True) -> Resource[Object]:
+    """A kind of which only the metadata is read."""
+    return Resource(group, version, plural, kind, WireObject, slim_object, namespaced)
+
+
+def pods(annotations: frozenset[str] = frozenset()) -> Resource[Pod]:
+    """Slim pods that remember these annotations."""
+    return Resource("", "v1", "pods", "Pod", WirePod, slim_pod(annotations))
+
+
+def _as_it_is(value: dict[str, Any]) -> dict[str, Any]:
+    return value
+
+
+PODS = pods()
+SERVICES: Resource[Service] = Resource("", "v1", "services", "Service", WireService, slim_service)
+
+RAW_PODS = raw("", "v1", "pods", "Pod")
+RAW_SERVICES = raw("", "v1", "services", "Service")
+CONFIG_MAPS = raw("", "v1", "configmaps", "ConfigMap")
+SECRETS = raw("", "v1", "secrets", "Secret")
+SERVICE_ACCOUNTS = raw("", "v1", "serviceaccounts", "ServiceAccount")
+EVENTS = raw("", "v1", "events", "Event")
+LEASES = raw("coordination.k8s.io", "v1", "leases", "Lease")
+NODES = raw("", "v1", "nodes", "Node", namespaced=False)
+NAMESPACES = raw("", "v1", "namespaces", "Namespace", namespaced=False)
+CUSTOM_RESOURCE_DEFINITIONS = raw("apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False)
