@@ -76,8 +76,17 @@ class Codec(Generic[T]):
         if kind is None:
             raise _error_line(line) or _unreadable(self._name, f"a watch event of type {found.type!r}")
         if kind == "BOOKMARK":
-            return bookmark(line)
+            return self._bookmark(line)
         return Event(kind, self._slim(found.object), version_of(found.object))
+
+    def _bookmark(self, line: bytes) -> Event[T]:
+        try:
+            meta = _bookmark.decode(line).object.metadata
+        except msgspec.MsgspecError as error:
+            raise _unreadable(self._name, error) from None
+        annotations = (meta.annotations if meta else None) or {}
+        version = (meta.resource_version if meta else None) or ""
+        return Event("BOOKMARK", None, version, initial_events_end=annotations.get(INITIAL_EVENTS_END) == "true")
 
 
 def _list_of(wire: Any) -> Any:
@@ -105,7 +114,8 @@ def version_of(wire: WireObject | dict[str, Any]) -> str:
     if isinstance(wire, WireObject):
         return (wire.metadata.resource_version if wire.metadata else None) or ""
     meta = wire.get("metadata")
-    return (meta.get("resourceVersion") if isinstance(meta, dict) else None) or ""
+    version = meta.get("resourceVersion") if isinstance(meta, dict) else None
+    return version if isinstance(version, str) else ""
 
 
 class _Bookmark(msgspec.Struct):
@@ -114,18 +124,6 @@ class _Bookmark(msgspec.Struct):
 
 _bookmark = msgspec.json.Decoder(_Bookmark)
 _any_line = msgspec.json.Decoder(_Line)
-
-
-def bookmark(line: bytes) -> Event[Any]:
-    """Read a BOOKMARK line."""
-    meta = _bookmark.decode(line).object.metadata
-    annotations = (meta.annotations if meta else None) or {}
-    return Event(
-        "BOOKMARK",
-        None,
-        (meta.resource_version if meta else None) or "",
-        initial_events_end=annotations.get(INITIAL_EVENTS_END) == "true",
-    )
 
 
 def _error_line(line: bytes) -> ApiError | None:

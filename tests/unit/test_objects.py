@@ -1,5 +1,8 @@
 """Slim objects: what is kept, what is shared, and that nothing a server adds can break the reading."""
 
+from contextlib import suppress
+from random import Random
+
 import msgspec
 import pytest
 from hypothesis import given, settings
@@ -113,50 +116,49 @@ anything = st.recursive(
 )
 
 
-def newer(draw, value):
+NEWS = [None, True, 3, 2.5, "word", [], {}, [{"a": None}], {"deep": {"er": [[]]}}]
+
+
+def newer(random, value, *, strings=False):
     """The same value as a later server may send it: more fields, unknown words, nulls and gaps where something was."""
     if isinstance(value, dict):
-        kept = {key: newer(draw, item) for key, item in value.items() if draw(st.integers(0, 9))}
-        extra = draw(st.dictionaries(st.text(min_size=1, max_size=8).map(lambda key: f"new-{key}"), anything, max_size=2))
-        return kept if value is POD["metadata"]["labels"] or value is POD["metadata"]["annotations"] else {**kept, **extra}
+        kept = {key: newer(random, item, strings=key in ("labels", "annotations")) for key, item in value.items() if random.random() > 0.1}
+        extra = {} if strings else {f"new{n}": random.choice(NEWS) for n in range(random.randrange(3))}
+        return random.choice([{**kept, **extra}, {**kept, **extra}, {**extra, **kept}, None])
     if isinstance(value, list):
-        return draw(st.sampled_from([None, [], [newer(draw, item) for item in value], [None]]))
-    return draw(st.sampled_from([None, value, value])) if not isinstance(value, str) else draw(st.none() | st.text(max_size=9) | st.just(value))
+        return random.choice([None, [], [None], [newer(random, item) for item in value], [newer(random, item) for item in value]])
+    return random.choice([None, value, "Unheard-Of", "é" * 300] if isinstance(value, str) else [None, value])
 
 
-@st.composite
-def newer_pod(draw):
-    return newer(draw, POD)
+def seeds(count):
+    return [Random(seed) for seed in range(count)]
 
 
-@st.composite
-def newer_service(draw):
-    return newer(draw, SERVICE)
+def test_nothing_a_newer_server_adds_or_leaves_out_breaks_a_pod():
+    for random in seeds(5000):
+        pod = newer(random, POD) or {}
+        line = msgspec.json.encode({"type": "MODIFIED", "object": pod, "news": [1]})
+        page = msgspec.json.encode({"items": [pod, pod], "metadata": {"shards": {}}})
+        assert read(PODS, pod) == codec(PODS).event(line).object == codec(PODS).page(page).items[1]
 
 
-@settings(max_examples=300, deadline=None)
-@given(newer_pod())
-def test_nothing_a_newer_server_adds_or_leaves_out_breaks_a_pod(pod):
-    line = msgspec.json.encode({"type": "MODIFIED", "object": pod, "news": [1]})
-    page = msgspec.json.encode({"items": [pod, pod], "metadata": {"shards": {}}})
-    assert read(PODS, pod) == codec(PODS).event(line).object == codec(PODS).page(page).items[1]
-
-
-@settings(max_examples=100, deadline=None)
-@given(newer_service())
-def test_nothing_a_newer_server_adds_or_leaves_out_breaks_a_service(service):
-    read(SERVICES, service)
+def test_nothing_a_newer_server_adds_or_leaves_out_breaks_a_service():
+    for random in seeds(1000):
+        read(SERVICES, newer(random, SERVICE) or {})
 
 
 @settings(max_examples=300, deadline=None)
-@given(st.binary(max_size=60) | anything.map(msgspec.json.encode) | anything.map(lambda o: msgspec.json.encode({"type": "ADDED", "object": o})))
+@given(
+    st.binary(max_size=60)
+    | anything.map(msgspec.json.encode)
+    | anything.map(lambda o: msgspec.json.encode({"type": "ADDED", "object": o}))
+    | anything.map(lambda o: msgspec.json.encode({"type": "BOOKMARK", "object": {"metadata": o}}))
+)
 def test_garbage_is_an_api_error_and_never_a_crash(data):
     for resource in (PODS, CONFIG_MAPS):
         for decode in (codec(resource).one, codec(resource).page, codec(resource).event):
-            try:
+            with suppress(ApiError):
                 decode(data)
-            except ApiError as error:
-                assert error.message
 
 
 def test_deep_nesting_is_an_api_error_and_not_a_stack_overflow():

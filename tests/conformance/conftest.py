@@ -1,0 +1,46 @@
+"""The two implementations of the port, side by side."""
+
+from contextlib import suppress
+
+import pytest
+from harness.clusters import eventually
+
+from conformance.kinds import DEFINITIONS, GADGETS, WIDGETS
+from conformance.worlds import MemoryWorld, ServerWorld
+from genericjob.reconcile.errors import ApiError
+from genericjob.reconcile.resources import CUSTOM_RESOURCE_DEFINITIONS
+
+
+@pytest.fixture(scope="session")
+def server_with_kinds(server):
+    for definition in DEFINITIONS:
+        with suppress(ApiError):  # there already, on a cluster that was used before
+            server.create(CUSTOM_RESOURCE_DEFINITIONS, definition)
+    for resource in (WIDGETS, GADGETS):
+        eventually(lambda resource=resource: server.list(resource).resource_version)
+    return server
+
+
+def memory_with_kinds():
+    from genericjob.local import MemoryApi
+
+    api = MemoryApi()
+    for definition in DEFINITIONS:
+        api.create(CUSTOM_RESOURCE_DEFINITIONS, definition)
+    return api
+
+
+@pytest.fixture
+def memory_world():
+    return MemoryWorld(memory_with_kinds())
+
+
+@pytest.fixture
+def server_world(server_with_kinds, cluster, namespace):
+    return ServerWorld(server_with_kinds, cluster, namespace)
+
+
+@pytest.fixture(params=["memory", "server"])
+def world(request):
+    """One implementation, and a namespace of its own in it."""
+    return request.getfixturevalue(f"{request.param}_world")

@@ -1,0 +1,44 @@
+"""Fixtures of every level of tests. The cluster starts when the first test asks for it."""
+
+import os
+from pathlib import Path
+
+import pytest
+from harness.clusters import Cluster, Namespaces, started
+from hypothesis import settings
+
+settings.register_profile("fixed", derandomize=True, deadline=None, print_blob=True)
+settings.register_profile("fresh", deadline=None, print_blob=True)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
+
+
+@pytest.fixture(scope="session")
+def cluster(request):
+    """A Kubernetes cluster: the one named by --kubeconfig, else a control plane of our own."""
+    existing = request.config.getoption("kubeconfig")
+    if existing:
+        yield Cluster(Path(existing).expanduser())
+        return
+    with started(f"test-{os.getpid()}") as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def plane(cluster):
+    """A control plane whose processes and store are ours to treat badly; others share it, so leave it running."""
+    if cluster.plane is None:
+        pytest.skip("needs a control plane of its own; --kubeconfig names a cluster that belongs to others")
+    return cluster.plane
+
+
+@pytest.fixture(scope="session")
+def server(cluster):
+    """The API port, as administrator."""
+    return cluster.api()
+
+
+@pytest.fixture
+def namespace(server):
+    """A fresh namespace."""
+    with Namespaces(server).fresh() as name:
+        yield name
