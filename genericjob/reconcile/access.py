@@ -6,11 +6,13 @@ mounted one is read again every minute, and any of them when the server answers 
 """
 
 import base64
+import logging
 import os
 import ssl
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -126,16 +128,41 @@ def from_kubeconfig(path: str, context: str = "") -> Credentials:
     def load() -> Access:
         _check_files(path)
         from kubernetes.client import Configuration
-        from kubernetes.config import load_kube_config
+        from kubernetes.config.kube_config import KubeConfigLoader, KubeConfigMerger
 
         configuration = Configuration()
         try:
-            load_kube_config(path, context or None, configuration, persist_config=False)
+            content = KubeConfigMerger(path).config
+            with _complaints() as complaints:
+                KubeConfigLoader(content, context or None, config_base_path=None).load_and_set(configuration)
         except Exception as error:
             raise _unusable(f"the kubeconfig {path} cannot be used: {_sentence(error)}") from error
-        return _access(configuration, f"kubeconfig {path}")
+        access = _access(configuration, f"kubeconfig {path}")
+        # THE OFFICIAL LOADER ONLY LOGS A PLUGIN'S FAILURE: going on without credentials would be going on as system:anonymous.
+        if complaints and not access.authorization and not access.client_certificate:
+            raise _unusable(f"the credential plugin of the kubeconfig {path} failed: {' '.join(complaints)}")
+        return access
 
     return Credentials(load)
+
+
+@contextmanager
+def _complaints() -> Iterator[list[str]]:
+    """Collect what the official loader logs as errors, in this thread, instead of letting it be printed."""
+    found: list[str] = []
+    thread = threading.get_ident()
+
+    class Collector(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            if record.thread == thread:
+                found.append(" ".join(record.getMessage().split())[:300])
+
+    collector = Collector(logging.ERROR)
+    logging.getLogger().addHandler(collector)
+    try:
+        yield found
+    finally:
+        logging.getLogger().removeHandler(collector)
 
 
 def _check_files(path: str) -> None:

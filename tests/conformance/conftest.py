@@ -3,12 +3,12 @@
 from contextlib import suppress
 
 import pytest
-from harness.clusters import eventually
 
 from conformance.kinds import DEFINITIONS, GADGETS, WIDGETS
 from conformance.worlds import MemoryWorld, ServerWorld
 from genericjob.reconcile.errors import ApiError
 from genericjob.reconcile.resources import CUSTOM_RESOURCE_DEFINITIONS
+from harness.clusters import eventually
 
 
 @pytest.fixture(scope="session")

@@ -1,11 +1,11 @@
 """The end of objects: conditions, grace, finalizers, and what happens to those they own."""
 
 import pytest
-from harness.clusters import eventually
 
 from conformance.asking import CONFLICT, INVALID, NOT_FOUND, refusal, uid, version
 from conformance.kinds import GADGETS, WIDGETS, config_map, gadget, owner, pod, service, widget
 from genericjob.reconcile.resources import CONFIG_MAPS, NAMESPACES, PODS, RAW_PODS, RAW_SERVICES, Key
+from harness.clusters import eventually
 
 NOBODY = "11111111-1111-1111-1111-111111111111"
 

@@ -164,7 +164,8 @@ def test_a_token_ends_with_the_history_it_stands_in(world):
     for n in range(3):
         world.api.create(EVENTS, happening(world, f"e{n}"), world.namespace)
     token = world.api.list(EVENTS, world.namespace, limit=1).continue_token
-    world.api.create(EVENTS, happening(world, "later"), world.namespace)
+    for name in ("later", "even-later"):
+        world.api.create(EVENTS, happening(world, name), world.namespace)
     world.compact()
     with pytest.raises(ApiError) as caught:
         world.api.list(EVENTS, world.namespace, limit=1, continue_token=token)

@@ -3,12 +3,12 @@
 import threading
 
 import pytest
-from harness.clusters import eventually
 
 from conformance.asking import BAD_REQUEST, refusal, version
 from conformance.kinds import WIDGETS, config_map, pod, widget
 from genericjob.reconcile.errors import ApiError
 from genericjob.reconcile.resources import CONFIG_MAPS, EVENTS, PODS, RAW_PODS, Key
+from harness.clusters import eventually
 
 
 @pytest.fixture
@@ -193,10 +193,13 @@ def test_a_version_that_history_has_forgotten_is_gone(world):
     """Events are the kind that a real server watches in its store directly: there a compaction is felt at once."""
     body = {"involvedObject": {"kind": "Widget", "namespace": world.namespace, "name": "w"}, "reason": "Testing", "type": "Normal"}
     old = world.api.create(EVENTS, {"metadata": {"name": "e1"}, **body}, world.namespace).object
-    world.api.create(EVENTS, {"metadata": {"name": "e2"}, **body}, world.namespace)
+    for name in ("e2", "e3"):
+        newer = world.api.create(EVENTS, {"metadata": {"name": name}, **body}, world.namespace).object
     world.compact()
     error = broken(world, EVENTS, resource_version=str(version(old)))
     assert (error.code, error.reason, error.gone) == (410, "Expired", True)
+    with world.watch(EVENTS, resource_version=str(version(newer) - 1)) as watcher:  # what was not forgotten is still told
+        assert watcher.take(1) == [("ADDED", "e3")]
 
 
 def test_a_version_before_all_history_is_gone(world):

@@ -2,12 +2,13 @@
 
 import threading
 import time
+from contextlib import suppress
 
 import pytest
-from harness.clusters import PATIENCE, eventually
 
 from genericjob.reconcile.errors import ApiError
-from genericjob.reconcile.resources import RAW_PODS
+from genericjob.reconcile.resources import NAMESPACES, RAW_PODS, Key
+from harness.clusters import PATIENCE, eventually
 
 
 class World:
@@ -42,6 +43,9 @@ class MemoryWorld(World):
     def compact(self):
         self.api.compact()
 
+    def clear(self, resources):
+        """Nothing to do: nobody else lives here."""
+
     def bind(self, key, node="n1"):
         self.api.bind(key, node)
 
@@ -55,6 +59,15 @@ class ServerWorld(World):
         if self._cluster.plane is None:
             pytest.skip("only the store of a control plane of our own may be compacted")
         self._cluster.plane.compact()
+
+    def clear(self, resources):
+        """Let go of what finalizers hold, and end the namespace."""
+        for resource in resources:
+            for item in self.api.list(resource, self.namespace).items:
+                key = Key(self.namespace, item["metadata"]["name"])
+                with suppress(ApiError):
+                    self.api.patch(resource, key, {"metadata": {"finalizers": None}})
+        self.api.delete(NAMESPACES, Key("", self.namespace))
 
     def bind(self, key, node="n1"):
         target = {"apiVersion": "v1", "kind": "Node", "name": node}
@@ -89,6 +102,11 @@ class Watcher:
             assert time.monotonic() < deadline, f"only {self.seen()} after {PATIENCE:g} s"
             time.sleep(0.005)
         return self.seen()
+
+    def until(self, name):
+        """Wait until an object of that name was told."""
+        eventually(lambda: self.ended.is_set() or name in [told for _, told in self.seen()])
+        assert self.error is None, self.error
 
     def seen(self):
         return [(e.type, e.object["metadata"]["name"]) for e in list(self.events) if e.type != "BOOKMARK"]

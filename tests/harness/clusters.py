@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TypeVar
 
 import msgspec
-from cluster.plane import Plane
 
+from cluster.plane import Plane
 from genericjob.reconcile.access import from_kubeconfig
 from genericjob.reconcile.errors import ApiError
 from genericjob.reconcile.http import HttpApi, Timeouts
@@ -70,13 +70,18 @@ class Namespaces:
     @contextmanager
     def fresh(self) -> Iterator[str]:
         """A namespace for one test."""
-        made = self._api.create(NAMESPACES, {"metadata": {"generateName": "test-"}}).object
-        name: str = made["metadata"]["name"]
+        name = self.make()
         try:
-            eventually(lambda: self._api.get(SERVICE_ACCOUNTS, Key(name, "default")))
             yield name
         finally:
             self._api.delete(NAMESPACES, Key("", name))
+
+    def make(self) -> str:
+        """A namespace that is ready for pods."""
+        made = self._api.create(NAMESPACES, {"metadata": {"generateName": "test-"}}).object
+        name: str = made["metadata"]["name"]
+        eventually(lambda: self._api.get(SERVICE_ACCOUNTS, Key(name, "default")))
+        return name
 
 
 def who(api: HttpApi) -> str:

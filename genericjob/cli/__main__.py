@@ -1,0 +1,5 @@
+"""`python -m genericjob.cli`: the same as the `genericjob` command."""
+
+from .main import main
+
+main()

@@ -1,0 +1,334 @@
+"""The same operations on the real server and on the one in memory: whatever one answers, the other must answer, too.
+
+Identities and versions differ by value, so an operation names them by order ("the version before the last of widget a"), and answers are
+compared with the order in their place. At the end the watch streams of both are compared, from the beginning and from a version in between.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, rule
+
+from conformance.kinds import GADGETS, WIDGETS, config_map, gadget, pod, service, widget
+from genericjob.reconcile.errors import ApiError
+from genericjob.reconcile.resources import CONFIG_MAPS, LEASES, RAW_PODS, RAW_SERVICES, Key
+
+KINDS = {"Widget": WIDGETS, "Gadget": GADGETS, "ConfigMap": CONFIG_MAPS, "Pod": RAW_PODS, "Service": RAW_SERVICES, "Lease": LEASES}
+OTHER_UID = "11111111-1111-1111-1111-111111111111"
+LAST_NAME = "zzz"
+"""Created in every kind at the very end: when a watch has told it, it has told everything."""
+
+
+class Sighting(NamedTuple):
+    uid: str
+    version: str
+
+
+class Side:
+    """One implementation, and what has been seen of it."""
+
+    def __init__(self, world: Any) -> None:
+        self.world = world
+        self.api = world.api
+        self.namespace: str = world.namespace
+        self.order: dict[str, int] = {}
+        self.sightings: dict[tuple[str, str], list[Sighting]] = {}
+        self.watches = {kind: world.watch(resource, resource_version=self.now(resource)) for kind, resource in KINDS.items()}
+
+    def now(self, resource: Any) -> str:
+        return str(self.api.list(resource, self.namespace).resource_version)
+
+    def key(self, name: str) -> Key:
+        return Key(self.namespace, name)
+
+    def see(self, kind: str, thing: dict[str, Any]) -> dict[str, Any]:
+        """Note an object that was answered, and return what must be the same on both sides."""
+        meta = thing["metadata"]
+        sighting = Sighting(meta["uid"], meta["resourceVersion"])
+        seen = self.sightings.setdefault((kind, meta["name"]), [])
+        if not seen or seen[-1] != sighting:
+            seen.append(sighting)
+        return {**view(kind, thing), "uid": self.index(sighting.uid), "version": self.index(sighting.version)}
+
+    def index(self, value: str) -> int:
+        return self.order.setdefault(value, len(self.order))
+
+    def past(self, kind: str, name: str, back: int) -> Sighting:
+        """What was seen of an object `back` sightings ago; something impossible if it was never seen."""
+        seen = self.sightings.get((kind, name), [])
+        return seen[-back] if len(seen) >= back else Sighting(OTHER_UID, "1")
+
+
+def view(kind: str, thing: dict[str, Any]) -> dict[str, Any]:
+    """The part of an object that does not depend on who serves it."""
+    meta = thing["metadata"]
+    same = {
+        name: meta.get(name)
+        for name in ("name", "labels", "annotations", "finalizers", "generation", "deletionGracePeriodSeconds", "ownerReferences")
+    }
+    same["dying"] = "deletionTimestamp" in meta
+    spec = thing.get("spec", {})
+    match kind:
+        case "Widget" | "Gadget":
+            same |= {"spec": thing.get("spec"), "status": thing.get("status")}
+        case "ConfigMap":
+            same |= {"data": thing.get("data")}
+        case "Pod":
+            same |= {"phase": thing["status"].get("phase"), "reason": thing["status"].get("reason"), "node": spec.get("nodeName")}
+            same |= {"image": spec["containers"][0]["image"], "grace": spec.get("terminationGracePeriodSeconds", 30)}
+        case "Service":
+            same |= {"ports": [(port.get("name"), port["port"]) for port in spec["ports"]], "ip": spec["clusterIP"]}
+        case "Lease":
+            same |= {"spec": thing.get("spec")}
+    return same
+
+
+# ------------------------------------------------------------------------------------------------ what is sent
+
+names = st.sampled_from(["a", "b"])
+kinds = st.sampled_from(list(KINDS))
+labels = st.sampled_from([None, {}, {"x": "1"}, {"x": "2", "y": ""}, {"bad key": "v"}])
+finalizers = st.sampled_from([None, None, None, ["test.dev/hold"], ["test.dev/hold", "test.dev/more"], []])
+values = st.sampled_from(
+    [0, 1, 2, 50, 1000, -1, 1.5, "red", "green", "pink", "abc", "toolong", True, None, [], [1, 2], {}, {"deep": "x"}, {"a": "b"}]
+)
+fields = st.sampled_from(["size", "color", "label", "nothing", "either", "open", "numbers", "words", "nested", "parts", "unknown"])
+good = st.sampled_from(
+    [{}, {"size": 2}, {"size": 3, "color": "green"}, {"parts": [{"name": "p"}]}, {"words": {"k": "v"}, "open": {"any": [1, {"x": None}]}}]
+)
+specs = good | st.dictionaries(fields, values, max_size=2)
+statuses = st.sampled_from([None, {}, {"phase": "Done"}, {"count": 1}, {"count": "many"}, {"other": 1}])
+conditions = st.sampled_from(["", "", "current", "stale", "impossible"])
+
+
+@st.composite
+def bodies(draw: Callable[..., Any]) -> dict[str, Any]:
+    """The changeable parts of an object; each kind takes what it has."""
+    return {
+        "labels": draw(labels),
+        "finalizers": draw(finalizers),
+        "spec": draw(specs),
+        "status": draw(statuses),
+        "word": draw(st.sampled_from("xyz")),
+    }
+
+
+def build(kind: str, name: str, body: dict[str, Any]) -> dict[str, Any]:
+    common = {"labels": body["labels"]}
+    match kind:
+        case "Widget" | "Gadget":
+            make = widget if kind == "Widget" else gadget
+            made = make(name, finalizers=body["finalizers"], **common)
+            made["spec"] = body["spec"]
+            return made if body["status"] is None else {**made, "status": body["status"]}
+        case "ConfigMap":
+            return config_map(name, finalizers=body["finalizers"], **common, word=body["word"])
+        case "Pod":
+            made = pod(name, finalizers=body["finalizers"], **common)
+            made["spec"]["containers"][0]["image"] = body["word"]
+            return made
+        case "Service":
+            return service(name, **common)
+    meta = {"name": name} if body["labels"] is None else {"name": name, **common}
+    return {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": meta, "spec": {"holderIdentity": body["word"]}}
+
+
+merges = st.one_of(
+    st.fixed_dictionaries({"spec": st.dictionaries(fields, values, max_size=2)}),
+    st.fixed_dictionaries({"status": st.sampled_from([None, {"count": 2}, {"phase": "Failed"}, {"phase": None}])}),
+    st.fixed_dictionaries(
+        {
+            "metadata": st.sampled_from(
+                [
+                    {"finalizers": None},
+                    {"finalizers": ["test.dev/hold"]},
+                    {"labels": {"x": "9"}},
+                    {"labels": {"x": None}},
+                    {"labels": None},
+                    {"annotations": {"k": "v"}},
+                    {"name": "other"},
+                    {"generation": 77},
+                    {"deletionTimestamp": None},
+                    {"uid": OTHER_UID},
+                ]
+            )
+        }
+    ),
+    st.just({}),
+    st.just({"data": {"word": "w", "new": "n"}}),
+    st.just({"data": {"word": None}}),
+)
+paths = st.sampled_from(
+    [
+        *("/spec/size", "/spec/words", "/spec/words/k", "/spec/open/any/0", "/spec/numbers/-", "/spec/absent/x", "/spec"),
+        *("/metadata/labels", "/metadata/labels/x", "/metadata/finalizers", "/data/word", "/data/new", "/status/count"),
+    ]
+)
+operations = st.lists(
+    st.one_of(
+        st.fixed_dictionaries({"op": st.sampled_from(["add", "replace", "test"]), "path": paths, "value": values}),
+        st.fixed_dictionaries({"op": st.just("remove"), "path": paths}),
+        st.fixed_dictionaries({"op": st.sampled_from(["move", "copy"]), "from": paths, "path": paths}),
+    ),
+    min_size=1,
+    max_size=3,
+)
+
+
+# ------------------------------------------------------------------------------------------------ the machine
+
+
+class Twins(RuleBasedStateMachine):
+    """Both sides do the same, and must answer the same."""
+
+    operations = 0
+    """How many were sent to each side, over all runs."""
+
+    def __init__(self, worlds: Callable[[], tuple[Any, Any]]) -> None:
+        super().__init__()
+        self.sides = [Side(world) for world in worlds()]
+        self.since = ("ConfigMap", "a")
+
+    def both(self, kind: str, act: Callable[[Side], Any]) -> None:
+        Twins.operations += 1
+        memory, server = (self.outcome(side, kind, act) for side in self.sides)
+        assert memory == server, f"memory: {memory}\nserver: {server}"
+
+    def outcome(self, side: Side, kind: str, act: Callable[[Side], Any]) -> Any:
+        try:
+            answer = act(side)
+        except ApiError as error:
+            return error.code, error.reason
+        return side.see(kind, answer) if isinstance(answer, dict) else answer
+
+    @rule(kind=kinds, name=names, body=bodies())
+    def create(self, kind: str, name: str, body: dict[str, Any]) -> None:
+        self.both(kind, lambda side: side.api.create(KINDS[kind], build(kind, name, body), side.namespace).object)
+
+    @rule(kind=kinds, name=names, body=bodies(), version=conditions, uid=conditions)
+    def replace(self, kind: str, name: str, body: dict[str, Any], version: str, uid: str) -> None:
+        self.both(
+            kind,
+            lambda side: side.api.replace(
+                KINDS[kind], side.key(name), self.conditional(side, kind, name, build(kind, name, body), version, uid)
+            ),
+        )
+
+    @rule(kind=kinds, name=names, body=bodies(), version=conditions)
+    def replace_status(self, kind: str, name: str, body: dict[str, Any], version: str) -> None:
+        sent = build(kind, name, body)
+        if kind == "Pod":
+            sent["status"] = {"phase": {"x": "Running", "y": "Failed", "z": "Pending"}[body["word"]]}
+        self.both(
+            kind, lambda side: side.api.replace_status(KINDS[kind], side.key(name), self.conditional(side, kind, name, sent, version, ""))
+        )
+
+    @rule(kind=kinds, name=names, patch=merges, version=conditions, subresource=st.sampled_from(["", "", "status"]))
+    def merge(self, kind: str, name: str, patch: dict[str, Any], version: str, subresource: Any) -> None:
+        self.both(
+            kind,
+            lambda side: side.api.patch(
+                KINDS[kind], side.key(name), self.conditional(side, kind, name, patch, version, ""), subresource=subresource
+            ),
+        )
+
+    @rule(kind=kinds, name=names, patch=operations, subresource=st.sampled_from(["", "", "status"]))
+    def json_patch(self, kind: str, name: str, patch: list[dict[str, Any]], subresource: Any) -> None:
+        self.both(kind, lambda side: side.api.patch(KINDS[kind], side.key(name), patch, subresource=subresource))
+
+    @rule(kind=kinds, name=names, uid=conditions, version=conditions, grace=st.sampled_from([None, 0, 1, 30]))
+    def delete(self, kind: str, name: str, uid: str, version: str, grace: int | None) -> None:
+        def act(side: Side) -> Any:
+            at, who = self.sighting(side, kind, name, version), self.sighting(side, kind, name, uid)
+            return side.api.delete(
+                KINDS[kind], side.key(name), uid=who.uid if uid else "", resource_version=at.version if version else "", grace=grace
+            )
+
+        self.both(kind, act)
+
+    @rule(kind=kinds, name=names)
+    def get(self, kind: str, name: str) -> None:
+        self.both(kind, lambda side: side.api.get(KINDS[kind], side.key(name)))
+
+    @rule(name=names)
+    def bind(self, name: str) -> None:
+        self.both("Pod", lambda side: side.world.bind(side.key(name)))
+
+    @rule(name=names, phase=st.sampled_from(["Running", "Succeeded", "Failed"]))
+    def progress(self, name: str, phase: str) -> None:
+        self.both("Pod", lambda side: side.api.patch(RAW_PODS, side.key(name), {"status": {"phase": phase}}, subresource="status"))
+
+    @rule(
+        kind=kinds,
+        labels=st.sampled_from(["", "x", "!x", "x=1", "x!=1", "x in (1,2)", "y notin (z)", "x=", "a in"]),
+        fields=st.sampled_from(
+            ["", "", "metadata.name=a", "metadata.name!=a", "spec.nodeName=n1", "status.phase=Running", "spec.color=red"]
+        ),
+        limit=st.sampled_from([0, 0, 1, 2]),
+    )
+    def list(self, kind: str, labels: str, fields: str, limit: int) -> None:
+        def act(side: Side) -> Any:
+            options: dict[str, Any] = {"labels": labels, "fields": fields, "limit": limit}
+            page = side.api.list(KINDS[kind], side.namespace, **options)
+            found = [list(page.items)]
+            while page.continue_token:
+                page = side.api.list(KINDS[kind], side.namespace, **options, continue_token=page.continue_token)
+                found.append(list(page.items))
+            # Every namespace of a real cluster has a ConfigMap of its own; it may also fill a page.
+            items = [item for part in found for item in part if item["metadata"]["name"] in ("a", "b")]
+            return [side.see(kind, item) for item in items]
+
+        self.both(kind, act)
+
+    @rule(kind=kinds, name=names)
+    def remember(self, kind: str, name: str) -> None:
+        """From here on, a second watch will have to tell everything."""
+        self.since = (kind, name)
+
+    def conditional(self, side: Side, kind: str, name: str, body: dict[str, Any], version: str, uid: str) -> dict[str, Any]:
+        meta = dict(body.get("metadata") or {})
+        if version:
+            meta["resourceVersion"] = self.sighting(side, kind, name, version).version
+        if uid:
+            meta["uid"] = self.sighting(side, kind, name, uid).uid
+        return {**body, "metadata": meta} if meta else body
+
+    def sighting(self, side: Side, kind: str, name: str, which: str) -> Sighting:
+        return side.past(kind, name, {"current": 1, "stale": 2}.get(which, 10**6))
+
+    def teardown(self) -> None:
+        """Compare the streams."""
+        empty = {"labels": None, "finalizers": None, "spec": {}, "status": None, "word": "x"}
+        for kind, resource in KINDS.items():
+            for side in self.sides:
+                side.api.create(resource, build(kind, LAST_NAME, empty), side.namespace)
+        try:
+            for kind in KINDS:
+                memory, server = (told(side, kind, side.watches[kind]) for side in self.sides)
+                assert memory == server, "\n".join([f"watch of {kind} differs", "memory:", *map(str, memory), "server:", *map(str, server)])
+            self.compare_resumed(*self.since)
+        finally:
+            for side in self.sides:
+                for watch in side.watches.values():
+                    watch.close()
+                side.world.clear(KINDS.values())
+
+    def compare_resumed(self, kind: str, name: str) -> None:
+        starts = [side.past(kind, name, 1) for side in self.sides]
+        if starts[0].uid == OTHER_UID:
+            return
+        watches = [side.world.watch(KINDS[kind], resource_version=start.version) for side, start in zip(self.sides, starts, strict=True)]
+        memory, server = (told(side, kind, watch) for side, watch in zip(self.sides, watches, strict=True))
+        for watch in watches:
+            watch.close()
+        assert memory == server, f"resumed watch of {kind} differs\nmemory: {memory}\nserver: {server}"
+
+
+def told(side: Side, kind: str, watcher: Any) -> list[Any]:
+    """What a watch told, up to the last object, in comparable form; versions must only ever grow."""
+    watcher.until(LAST_NAME)
+    events = [event for event in watcher.events if event.type != "BOOKMARK" and event.object["metadata"]["name"] in ("a", "b")]
+    versions = [int(event.resource_version) for event in events]
+    assert versions == sorted(set(versions)), f"versions of a watch do not grow: {versions}"
+    return [(event.type, {**view(kind, event.object), "version": side.order.get(event.resource_version)}) for event in events]
