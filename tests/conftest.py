@@ -4,8 +4,9 @@ import os
 from pathlib import Path
 
 import pytest
-from harness.clusters import Cluster, Namespaces, started
 from hypothesis import settings
+
+from harness.clusters import Cluster, Namespaces, started
 
 settings.register_profile("fixed", derandomize=True, deadline=None, print_blob=True)
 settings.register_profile("fresh", deadline=None, print_blob=True)

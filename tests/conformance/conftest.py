@@ -4,10 +4,10 @@ from contextlib import suppress
 
 import pytest
 
-from conformance.kinds import DEFINITIONS, GADGETS, WIDGETS
+from conformance.kinds import DEFINITIONS, GADGETS, NODE, WIDGETS
 from conformance.worlds import MemoryWorld, ServerWorld
 from genericjob.reconcile.errors import ApiError
-from genericjob.reconcile.resources import CUSTOM_RESOURCE_DEFINITIONS
+from genericjob.reconcile.resources import CUSTOM_RESOURCE_DEFINITIONS, NODES, Key
 from harness.clusters import eventually
 
 
@@ -18,7 +18,12 @@ def server_with_kinds(server):
             server.create(CUSTOM_RESOURCE_DEFINITIONS, definition)
     for resource in (WIDGETS, GADGETS):
         eventually(lambda resource=resource: server.list(resource).resource_version)
-    return server
+    with suppress(ApiError):
+        # Pods bound to a node that does not exist would be swept away under the tests.
+        server.create(NODES, {"metadata": {"name": NODE}, "spec": {"unschedulable": True}})
+    yield server
+    with suppress(ApiError):
+        server.delete(NODES, Key("", NODE))
 
 
 def memory_with_kinds():

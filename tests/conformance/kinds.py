@@ -8,6 +8,9 @@ WIDGETS = raw(GROUP, "v1", "widgets", "Widget")
 GADGETS = raw(GROUP, "v1", "gadgets", "Gadget")
 """Without a status subresource."""
 
+NODE = "conformance-node"
+"""Pods are bound to it; nothing runs there."""
+
 _STRING, _INTEGER = {"type": "string"}, {"type": "integer"}
 
 _WIDGET_SCHEMA = {

@@ -3,7 +3,7 @@
 import pytest
 
 from conformance.asking import BAD_REQUEST, EXPIRED, names, refusal, version
-from conformance.kinds import WIDGETS, config_map, pod, widget
+from conformance.kinds import NODE, WIDGETS, config_map, pod, widget
 from genericjob.reconcile.api import pages
 from genericjob.reconcile.errors import ApiError
 from genericjob.reconcile.resources import CONFIG_MAPS, EVENTS, PODS, RAW_PODS, Key
@@ -97,12 +97,12 @@ def test_field_selectors_of_every_kind(world):
 def test_field_selectors_of_pods(world):
     for name in "abc":
         make(world, name, RAW_PODS, pod)
-    world.bind(Key(world.namespace, "a"), "n1")
+    world.bind(Key(world.namespace, "a"))
     world.api.patch(RAW_PODS, Key(world.namespace, "b"), {"status": {"phase": "Failed"}}, subresource="status")
-    assert listed(world, RAW_PODS, fields="spec.nodeName=n1") == ["a"]
+    assert listed(world, RAW_PODS, fields=f"spec.nodeName={NODE}") == ["a"]
     assert listed(world, RAW_PODS, fields="spec.nodeName=") == ["b", "c"]
     assert listed(world, RAW_PODS, fields="status.phase=Failed") == ["b"]
-    assert listed(world, RAW_PODS, fields="status.phase!=Failed,spec.nodeName!=n1") == ["c"]
+    assert listed(world, RAW_PODS, fields=f"status.phase!=Failed,spec.nodeName!={NODE}") == ["c"]
     assert listed(world, RAW_PODS, fields="spec.schedulerName=nobody") == ["a", "b", "c"]
 
 

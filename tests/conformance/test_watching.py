@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from conformance.asking import BAD_REQUEST, refusal, version
-from conformance.kinds import WIDGETS, config_map, pod, widget
+from conformance.kinds import NODE, WIDGETS, config_map, pod, widget
 from genericjob.reconcile.errors import ApiError
 from genericjob.reconcile.resources import CONFIG_MAPS, EVENTS, PODS, RAW_PODS, Key
 from harness.clusters import eventually
@@ -126,10 +126,10 @@ def test_what_no_longer_matches_is_told_as_deleted_and_what_now_does_as_added(wo
 
 def test_a_watch_can_select_by_field(world):
     start = world.api.list(RAW_PODS, world.namespace).resource_version
-    with world.watch(RAW_PODS, resource_version=start, fields="spec.nodeName=n1") as watcher:
+    with world.watch(RAW_PODS, resource_version=start, fields=f"spec.nodeName={NODE}") as watcher:
         for name in "ab":
             world.api.create(RAW_PODS, pod(name), world.namespace)
-        world.bind(key(world, "b"), "n1")
+        world.bind(key(world, "b"))
         world.api.delete(RAW_PODS, key(world, "b"), grace=0)
         assert watcher.take(3) == [("ADDED", "b"), ("MODIFIED", "b"), ("DELETED", "b")]
 

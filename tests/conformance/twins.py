@@ -8,14 +8,13 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
-from conformance.kinds import GADGETS, WIDGETS, config_map, gadget, pod, service, widget
+from conformance.kinds import NODE
+from conformance.sending import KINDS, OTHER_UID, bodies, build, changes, conditions, kinds, names, operations
 from genericjob.reconcile.errors import ApiError
-from genericjob.reconcile.resources import CONFIG_MAPS, LEASES, RAW_PODS, RAW_SERVICES, Key
+from genericjob.reconcile.resources import RAW_PODS, Key
 
-KINDS = {"Widget": WIDGETS, "Gadget": GADGETS, "ConfigMap": CONFIG_MAPS, "Pod": RAW_PODS, "Service": RAW_SERVICES, "Lease": LEASES}
-OTHER_UID = "11111111-1111-1111-1111-111111111111"
 LAST_NAME = "zzz"
 """Created in every kind at the very end: when a watch has told it, it has told everything."""
 
@@ -78,102 +77,10 @@ def view(kind: str, thing: dict[str, Any]) -> dict[str, Any]:
             same |= {"phase": thing["status"].get("phase"), "reason": thing["status"].get("reason"), "node": spec.get("nodeName")}
             same |= {"image": spec["containers"][0]["image"], "grace": spec.get("terminationGracePeriodSeconds", 30)}
         case "Service":
-            same |= {"ports": [(port.get("name"), port["port"]) for port in spec["ports"]], "ip": spec["clusterIP"]}
+            same |= {"ports": [(port.get("name"), port["port"]) for port in spec.get("ports") or ()], "ip": spec["clusterIP"]}
         case "Lease":
             same |= {"spec": thing.get("spec")}
     return same
-
-
-# ------------------------------------------------------------------------------------------------ what is sent
-
-names = st.sampled_from(["a", "b"])
-kinds = st.sampled_from(list(KINDS))
-labels = st.sampled_from([None, {}, {"x": "1"}, {"x": "2", "y": ""}, {"bad key": "v"}])
-finalizers = st.sampled_from([None, None, None, ["test.dev/hold"], ["test.dev/hold", "test.dev/more"], []])
-values = st.sampled_from(
-    [0, 1, 2, 50, 1000, -1, 1.5, "red", "green", "pink", "abc", "toolong", True, None, [], [1, 2], {}, {"deep": "x"}, {"a": "b"}]
-)
-fields = st.sampled_from(["size", "color", "label", "nothing", "either", "open", "numbers", "words", "nested", "parts", "unknown"])
-good = st.sampled_from(
-    [{}, {"size": 2}, {"size": 3, "color": "green"}, {"parts": [{"name": "p"}]}, {"words": {"k": "v"}, "open": {"any": [1, {"x": None}]}}]
-)
-specs = good | st.dictionaries(fields, values, max_size=2)
-statuses = st.sampled_from([None, {}, {"phase": "Done"}, {"count": 1}, {"count": "many"}, {"other": 1}])
-conditions = st.sampled_from(["", "", "current", "stale", "impossible"])
-
-
-@st.composite
-def bodies(draw: Callable[..., Any]) -> dict[str, Any]:
-    """The changeable parts of an object; each kind takes what it has."""
-    return {
-        "labels": draw(labels),
-        "finalizers": draw(finalizers),
-        "spec": draw(specs),
-        "status": draw(statuses),
-        "word": draw(st.sampled_from("xyz")),
-    }
-
-
-def build(kind: str, name: str, body: dict[str, Any]) -> dict[str, Any]:
-    common = {"labels": body["labels"]}
-    match kind:
-        case "Widget" | "Gadget":
-            make = widget if kind == "Widget" else gadget
-            made = make(name, finalizers=body["finalizers"], **common)
-            made["spec"] = body["spec"]
-            return made if body["status"] is None else {**made, "status": body["status"]}
-        case "ConfigMap":
-            return config_map(name, finalizers=body["finalizers"], **common, word=body["word"])
-        case "Pod":
-            made = pod(name, finalizers=body["finalizers"], **common)
-            made["spec"]["containers"][0]["image"] = body["word"]
-            return made
-        case "Service":
-            return service(name, **common)
-    meta = {"name": name} if body["labels"] is None else {"name": name, **common}
-    return {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": meta, "spec": {"holderIdentity": body["word"]}}
-
-
-merges = st.one_of(
-    st.fixed_dictionaries({"spec": st.dictionaries(fields, values, max_size=2)}),
-    st.fixed_dictionaries({"status": st.sampled_from([None, {"count": 2}, {"phase": "Failed"}, {"phase": None}])}),
-    st.fixed_dictionaries(
-        {
-            "metadata": st.sampled_from(
-                [
-                    {"finalizers": None},
-                    {"finalizers": ["test.dev/hold"]},
-                    {"labels": {"x": "9"}},
-                    {"labels": {"x": None}},
-                    {"labels": None},
-                    {"annotations": {"k": "v"}},
-                    {"name": "other"},
-                    {"generation": 77},
-                    {"deletionTimestamp": None},
-                    {"uid": OTHER_UID},
-                ]
-            )
-        }
-    ),
-    st.just({}),
-    st.just({"data": {"word": "w", "new": "n"}}),
-    st.just({"data": {"word": None}}),
-)
-paths = st.sampled_from(
-    [
-        *("/spec/size", "/spec/words", "/spec/words/k", "/spec/open/any/0", "/spec/numbers/-", "/spec/absent/x", "/spec"),
-        *("/metadata/labels", "/metadata/labels/x", "/metadata/finalizers", "/data/word", "/data/new", "/status/count"),
-    ]
-)
-operations = st.lists(
-    st.one_of(
-        st.fixed_dictionaries({"op": st.sampled_from(["add", "replace", "test"]), "path": paths, "value": values}),
-        st.fixed_dictionaries({"op": st.just("remove"), "path": paths}),
-        st.fixed_dictionaries({"op": st.sampled_from(["move", "copy"]), "from": paths, "path": paths}),
-    ),
-    min_size=1,
-    max_size=3,
-)
 
 
 # ------------------------------------------------------------------------------------------------ the machine
@@ -182,8 +89,10 @@ operations = st.lists(
 class Twins(RuleBasedStateMachine):
     """Both sides do the same, and must answer the same."""
 
-    operations = 0
-    """How many were sent to each side, over all runs."""
+    sent = 0
+    """How many operations each side got, over all runs."""
+    agreed = 0
+    """How many of them both sides accepted; the others both refused."""
 
     def __init__(self, worlds: Callable[[], tuple[Any, Any]]) -> None:
         super().__init__()
@@ -191,9 +100,10 @@ class Twins(RuleBasedStateMachine):
         self.since = ("ConfigMap", "a")
 
     def both(self, kind: str, act: Callable[[Side], Any]) -> None:
-        Twins.operations += 1
+        Twins.sent += 1
         memory, server = (self.outcome(side, kind, act) for side in self.sides)
         assert memory == server, f"memory: {memory}\nserver: {server}"
+        Twins.agreed += not isinstance(memory, tuple)
 
     def outcome(self, side: Side, kind: str, act: Callable[[Side], Any]) -> Any:
         try:
@@ -201,6 +111,13 @@ class Twins(RuleBasedStateMachine):
         except ApiError as error:
             return error.code, error.reason
         return side.see(kind, answer) if isinstance(answer, dict) else answer
+
+    @initialize()
+    def begin(self) -> None:
+        """Something to work on, or most operations would meet nothing."""
+        for kind in KINDS:
+            body = {"labels": {"x": "1"}, "finalizers": None, "spec": {"size": 1}, "status": None, "word": "x"}
+            self.create(kind, "a", body)
 
     @rule(kind=kinds, name=names, body=bodies())
     def create(self, kind: str, name: str, body: dict[str, Any]) -> None:
@@ -224,8 +141,9 @@ class Twins(RuleBasedStateMachine):
             kind, lambda side: side.api.replace_status(KINDS[kind], side.key(name), self.conditional(side, kind, name, sent, version, ""))
         )
 
-    @rule(kind=kinds, name=names, patch=merges, version=conditions, subresource=st.sampled_from(["", "", "status"]))
-    def merge(self, kind: str, name: str, patch: dict[str, Any], version: str, subresource: Any) -> None:
+    @rule(change=changes(), name=names, version=conditions, subresource=st.sampled_from(["", "", "status"]))
+    def merge(self, change: tuple[str, dict[str, Any]], name: str, version: str, subresource: Any) -> None:
+        kind, patch = change
         self.both(
             kind,
             lambda side: side.api.patch(
@@ -233,8 +151,9 @@ class Twins(RuleBasedStateMachine):
             ),
         )
 
-    @rule(kind=kinds, name=names, patch=operations, subresource=st.sampled_from(["", "", "status"]))
-    def json_patch(self, kind: str, name: str, patch: list[dict[str, Any]], subresource: Any) -> None:
+    @rule(change=operations(), name=names, subresource=st.sampled_from(["", "", "status"]))
+    def json_patch(self, change: tuple[str, list[dict[str, Any]]], name: str, subresource: Any) -> None:
+        kind, patch = change
         self.both(kind, lambda side: side.api.patch(KINDS[kind], side.key(name), patch, subresource=subresource))
 
     @rule(kind=kinds, name=names, uid=conditions, version=conditions, grace=st.sampled_from([None, 0, 1, 30]))
@@ -263,7 +182,7 @@ class Twins(RuleBasedStateMachine):
         kind=kinds,
         labels=st.sampled_from(["", "x", "!x", "x=1", "x!=1", "x in (1,2)", "y notin (z)", "x=", "a in"]),
         fields=st.sampled_from(
-            ["", "", "metadata.name=a", "metadata.name!=a", "spec.nodeName=n1", "status.phase=Running", "spec.color=red"]
+            ["", "", "metadata.name=a", "metadata.name!=a", f"spec.nodeName={NODE}", "status.phase=Running", "spec.color=red"]
         ),
         limit=st.sampled_from([0, 0, 1, 2]),
     )

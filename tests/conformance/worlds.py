@@ -6,6 +6,7 @@ from contextlib import suppress
 
 import pytest
 
+from conformance.kinds import NODE
 from genericjob.reconcile.errors import ApiError
 from genericjob.reconcile.resources import NAMESPACES, RAW_PODS, Key
 from harness.clusters import PATIENCE, eventually
@@ -46,7 +47,7 @@ class MemoryWorld(World):
     def clear(self, resources):
         """Nothing to do: nobody else lives here."""
 
-    def bind(self, key, node="n1"):
+    def bind(self, key, node=NODE):
         self.api.bind(key, node)
 
 
@@ -69,7 +70,7 @@ class ServerWorld(World):
                     self.api.patch(resource, key, {"metadata": {"finalizers": None}})
         self.api.delete(NAMESPACES, Key("", self.namespace))
 
-    def bind(self, key, node="n1"):
+    def bind(self, key, node=NODE):
         target = {"apiVersion": "v1", "kind": "Node", "name": node}
         body = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": key.name}, "target": target}
         self.api.request("POST", RAW_PODS.path(*key, "binding"), body=body)

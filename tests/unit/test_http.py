@@ -4,11 +4,11 @@ import gzip
 import threading
 
 import pytest
-from harness.scripted import ScriptedServer, answer, hang_up, say_nothing, stream, stream_and_say_nothing
 
 from genericjob.reconcile.errors import ApiError
 from genericjob.reconcile.http import HttpApi, Throttling, Timeouts
 from genericjob.reconcile.resources import CONFIG_MAPS, PODS, Key
+from harness.scripted import ScriptedServer, answer, hang_up, say_nothing, stream, stream_and_say_nothing
 
 A = Key("ns", "a")
 BODY = {"metadata": {"name": "a"}}

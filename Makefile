@@ -1,0 +1,99 @@
+# Two commands matter: `make test` and `make cluster`. Both set up what they need; `make help` lists the rest.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+CLUSTER := $(PYTHON) hack/cluster
+CODE := genericjob hack bench tests
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-print-directory
+
+.PHONY: help
+help: ## List the commands
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
+
+# ------------------------------------------------------------------------------------------------ setting up
+
+$(READY): pyproject.toml constraints.txt
+	@command -v $(PYTHON) >/dev/null || { echo "make: $(PYTHON) is missing: install Python 3.11 or newer" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "make: $$($(PYTHON) --version) is too old: Python 3.11 or newer is needed (PYTHON=... names another one)" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null \
+		|| { echo "make: Python's venv module is missing: install it (Debian and Ubuntu call it python3-venv)" >&2; exit 1; }
+	@echo "== Installing the project and its tools into $(VENV) (about a minute)"
+	@rm -rf $(VENV) && $(PYTHON) -m venv $(VENV)
+	@$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]' \
+		|| { echo "make: the packages could not be installed: is a Python package index reachable?" >&2; exit 1; }
+	@touch $@
+
+.PHONY: setup
+setup: $(READY) ## Make the virtual environment and install everything
+
+.PHONY: programs
+programs: ## Build the control plane's programs (once; minutes)
+	@echo "== Control plane: kube-apiserver, kube-controller-manager, kube-scheduler, kubectl, etcd"
+	@$(CLUSTER) build
+
+.PHONY: constraints
+constraints: ## Write constraints.txt anew from the bounds in pyproject.toml
+	@hack/constraints.sh $(PYTHON)
+
+# ------------------------------------------------------------------------------------------------ checking
+
+.PHONY: test
+test: $(READY) ## Everything: lint, unit, conformance and e2e tests on a real control plane
+	@$(MAKE) programs
+	@$(MAKE) lint
+	@echo "== Unit, conformance and e2e tests"
+	@$(BIN)/python -m pytest
+
+.PHONY: unit
+unit: $(READY) ## Unit tests only: seconds, no Go, no server
+	@$(BIN)/python -m pytest tests/unit
+
+.PHONY: conformance
+conformance: $(READY) programs ## The API port's two implementations against each other
+	@$(BIN)/python -m pytest tests/conformance
+
+.PHONY: conformance-long
+conformance-long: OPERATIONS ?= 10000
+conformance-long: $(READY) programs ## Random operations on both implementations: OPERATIONS=10000, fresh seeds
+	@CONFORMANCE_OPERATIONS=$(OPERATIONS) HYPOTHESIS_PROFILE=fresh $(BIN)/python -m pytest tests/conformance/test_random.py --timeout 0
+
+.PHONY: e2e
+e2e: $(READY) programs ## Tests on a real control plane
+	@$(BIN)/python -m pytest tests/e2e
+
+.PHONY: lint
+lint: $(READY) ## ruff, mypy --strict, import-linter
+	@echo "== Lint: ruff, mypy, import-linter"
+	@$(BIN)/ruff check $(CODE)
+	@$(BIN)/ruff format --check --quiet $(CODE)
+	@$(BIN)/mypy genericjob hack/cluster tests/harness bench
+	@$(BIN)/lint-imports --no-cache --no-logo
+
+.PHONY: format
+format: $(READY) ## Let ruff lay out the code
+	@$(BIN)/ruff format $(CODE)
+	@$(BIN)/ruff check --fix $(CODE)
+
+.PHONY: bench
+bench: $(READY) programs ## Measure, and write docs/benchmarks.md anew (quiet machine, minutes)
+	@PYTHONPATH=hack $(BIN)/python -m bench.port
+
+# ------------------------------------------------------------------------------------------------ a cluster to play with
+
+.PHONY: cluster
+cluster: programs ## Start a real control plane on this machine, and say how to use it
+	@$(CLUSTER) up
+
+.PHONY: cluster-down
+cluster-down: ## End it, and remove its files
+	@$(CLUSTER) down
+
+.PHONY: clean
+clean: ## Remove the virtual environment and caches of tools
+	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist
