@@ -9,11 +9,11 @@ import socket
 import ssl
 from collections import deque
 from contextlib import suppress
-from http.client import HTTPException, HTTPResponse
 from urllib.parse import SplitResult
 
 from .access import Access, proxy_authorization
 from .errors import NO_ANSWER, ApiError
+from .reply import BrokenReplyError, Reply
 
 KEEP_ALIVE_IDLE, KEEP_ALIVE_INTERVAL, KEEP_ALIVE_PROBES = 30, 15, 3
 """A peer that vanished without a word is noticed after about 75 s, even while nobody reads."""
@@ -42,7 +42,7 @@ class Connection:
         except OSError as error:
             raise _unreachable(access, error) from error
 
-    def send(self, request: bytes, method: str, timeout: float) -> HTTPResponse:
+    def send(self, request: bytes, method: str, timeout: float) -> Reply:
         """Send a request, read the head of its answer."""
         try:
             self._socket.settimeout(timeout)
@@ -50,18 +50,16 @@ class Connection:
         except OSError as error:
             raise NotSentError(str(error)) from error
         self.requests += 1
-        response = HTTPResponse(self._socket, method=method)
         try:
-            response.begin()
-        except (OSError, HTTPException) as error:
+            return Reply(self._socket, method)
+        except (OSError, BrokenReplyError) as error:
             raise NotAnsweredError(_why(error, timeout)) from error
-        return response
 
-    def read(self, response: HTTPResponse, timeout: float) -> bytes:
+    def read(self, reply: Reply, timeout: float) -> bytes:
         """Read the whole body of an answer."""
         try:
-            return response.read()
-        except (OSError, HTTPException) as error:
+            return reply.read()
+        except (OSError, BrokenReplyError) as error:
             raise NotAnsweredError(_why(error, timeout)) from error
 
     def limit_silence(self, seconds: float) -> None:
@@ -146,13 +144,12 @@ def _tunnel(plain: socket.socket, access: Access, proxy: SplitResult) -> None:
     secret = proxy_authorization(proxy)
     login = f"Proxy-Authorization: {secret}\r\n" if secret else ""
     plain.sendall(f"CONNECT {access.authority} HTTP/1.1\r\nHost: {access.authority}\r\n{login}\r\n".encode("latin-1"))
-    response = HTTPResponse(plain, method="CONNECT")
     try:
-        response.begin()
-    except HTTPException as error:
-        raise OSError(f"the proxy {proxy.hostname} gave no answer") from error
-    if response.status != 200:
-        raise OSError(f"the proxy {proxy.hostname} refused with {response.status} {response.reason}")
+        reply = Reply(plain, "HEAD")  # what follows the head of this answer is the tunnel, not a body
+    except BrokenReplyError as error:
+        raise OSError(f"the proxy {proxy.hostname} gave no answer: {error}") from error
+    if reply.status != 200:
+        raise OSError(f"the proxy {proxy.hostname} refused with {reply.status}")
 
 
 def _unreachable(access: Access, error: OSError) -> ApiError:

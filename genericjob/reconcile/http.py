@@ -14,7 +14,6 @@ import time
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from http.client import HTTPMessage, HTTPResponse
 from typing import Any, Literal, TypeVar
 from urllib.parse import quote
 
@@ -27,6 +26,7 @@ from .api import Body, Created, FieldValidation, Operations, Page, Propagation
 from .codec import codec, encode
 from .connection import Connection, NotAnsweredError, NotSentError, Pool
 from .errors import NO_ANSWER, ApiError, from_status
+from .reply import Reply
 from .resources import Key, Resource
 from .stream import HttpWatch
 
@@ -64,7 +64,7 @@ class Answer:
     """A whole answer."""
 
     status: int
-    headers: HTTPMessage
+    headers: Mapping[str, str]
     data: bytes
 
 
@@ -139,10 +139,10 @@ class HttpApi:
             "resourceVersionMatch": "NotOlderThan" if initial_events else "",
         }
         target = resource.path(namespace) + _query(query)
-        connection, response = self._exchange("GET", target, b"", JSON, self._timeouts.read, stream=True)
+        connection, reply = self._exchange("GET", target, b"", JSON, self._timeouts.read, stream=True)
         connection.limit_silence(self._timeouts.silence)
         return HttpWatch(
-            connection, response, codec(resource), resource_version, initial_events=initial_events, silence=self._timeouts.silence
+            connection, reply, codec(resource), resource_version, initial_events=initial_events, silence=self._timeouts.silence
         )
 
     def create(
@@ -202,13 +202,13 @@ class HttpApi:
         """Send one request and read its whole answer: for the port's verbs, and for what lies beside it (`/version`, `pods/…/binding`)."""
         timeout = self._timeouts.read if method == "GET" else self._timeouts.write
         target = path + _query(query) if query else path
-        connection, response = self._exchange(method, target, encode(body) if body else b"", content, timeout, gzip=gzip)
+        connection, reply = self._exchange(method, target, encode(body) if body else b"", content, timeout, gzip=gzip)
         try:
-            answer = _read(connection, response, timeout)
+            answer = _read(connection, reply, timeout)
         except NotAnsweredError as error:
             connection.close()
             raise _lost(method, connection.access, error) from error
-        self._keep(connection, response)
+        self._keep(connection, reply)
         return answer
 
     def close(self) -> None:
@@ -226,16 +226,16 @@ class HttpApi:
 
     def _exchange(
         self, method: str, target: str, body: bytes, content: str, timeout: float, *, gzip: bool = False, stream: bool = False
-    ) -> tuple[Connection, HTTPResponse]:
+    ) -> tuple[Connection, Reply]:
         """Send until there is an answer to give back; anything from 400 on is raised."""
         throttled = 0
         renewed = False
         while True:
             access = self._credentials.current
-            connection, response = self._once(access, method, target, body, content, timeout, gzip=gzip, stream=stream)
-            if response.status < 400:
-                return connection, response
-            error = self._refusal(connection, response, method, timeout)
+            connection, reply = self._once(access, method, target, body, content, timeout, gzip=gzip, stream=stream)
+            if reply.status < 400:
+                return connection, reply
+            error = self._refusal(connection, reply, method, timeout)
             if error.unauthorized and not renewed and self._credentials.replace(access):
                 renewed = True
                 continue
@@ -250,7 +250,7 @@ class HttpApi:
 
     def _once(
         self, access: Access, method: str, target: str, body: bytes, content: str, timeout: float, *, gzip: bool, stream: bool
-    ) -> tuple[Connection, HTTPResponse]:
+    ) -> tuple[Connection, Reply]:
         request = self._head(access, method, target, len(body), content, gzip=gzip) + body
         while True:
             connection = Connection(access, self._timeouts.connect) if stream else self._pool.take(access)
@@ -274,18 +274,18 @@ class HttpApi:
             f"Accept: {JSON}\r\nAccept-Encoding: {'gzip' if gzip else 'identity'}\r\n{authorization}{payload}\r\n"
         ).encode("latin-1")
 
-    def _refusal(self, connection: Connection, response: HTTPResponse, method: str, timeout: float) -> ApiError:
+    def _refusal(self, connection: Connection, reply: Reply, method: str, timeout: float) -> ApiError:
         try:
-            answer = _read(connection, response, timeout)
+            answer = _read(connection, reply, timeout)
         except NotAnsweredError:
             connection.close()
-            answer = Answer(response.status, response.headers, b"")
+            answer = Answer(reply.status, reply.headers, b"")
         else:
-            self._keep(connection, response)
+            self._keep(connection, reply)
         return from_status(answer.status, _status(answer), wrote=method != "GET", retry_after=_retry_after(answer.headers))
 
-    def _keep(self, connection: Connection, response: HTTPResponse) -> None:
-        if response.will_close:
+    def _keep(self, connection: Connection, reply: Reply) -> None:
+        if reply.will_close:
             connection.close()
         else:
             self._pool.give_back(connection)
@@ -317,14 +317,14 @@ def _stored(resource: Resource[T], answer: Answer) -> T:
         raise
 
 
-def _read(connection: Connection, response: HTTPResponse, timeout: float) -> Answer:
-    data = connection.read(response, timeout)
-    if data and response.headers.get("Content-Encoding") == "gzip":
+def _read(connection: Connection, reply: Reply, timeout: float) -> Answer:
+    data = connection.read(reply, timeout)
+    if data and reply.headers.get("content-encoding") == "gzip":
         try:
             data = zlib.decompress(data, wbits=31)
         except zlib.error as error:
             raise NotAnsweredError(f"the answer is not gzip as it claims: {error}") from error
-    return Answer(response.status, response.headers, data)
+    return Answer(reply.status, reply.headers, data)
 
 
 def _lost(method: str, access: Access, error: NotAnsweredError) -> ApiError:
@@ -340,15 +340,15 @@ def _status(answer: Answer) -> Any:
         return {"message": answer.data[:300].decode("utf-8", "replace").strip()}
 
 
-def _retry_after(headers: HTTPMessage) -> float | None:
-    value = headers.get("Retry-After", "")
+def _retry_after(headers: Mapping[str, str]) -> float | None:
+    value = headers.get("retry-after", "")
     return float(value) if value.isascii() and value.isdigit() else None
 
 
-def _warnings(headers: HTTPMessage) -> Sequence[str]:
+def _warnings(headers: Mapping[str, str]) -> Sequence[str]:
     """The texts of `Warning: 299 - "text"` headers."""
-    found = headers.get_all("Warning")
-    return [_unquoted(value) for value in found] if found else ()
+    found = headers.get("warning")
+    return [_unquoted(value) for value in found.split("\n")] if found else ()
 
 
 def _unquoted(value: str) -> str:

@@ -4,7 +4,6 @@ Read in big chunks and split into lines here: a reader that takes line by line f
 """
 
 from collections.abc import Iterator
-from http.client import HTTPException, HTTPResponse
 from types import TracebackType
 from typing import Generic, Self, TypeVar
 
@@ -12,10 +11,9 @@ from .api import Event, Position
 from .codec import Codec
 from .connection import Connection
 from .errors import NO_ANSWER, ApiError
+from .reply import BrokenReplyError, Reply
 
 T = TypeVar("T")
-
-CHUNK = 256 * 1024
 
 
 class HttpWatch(Generic[T]):
@@ -24,7 +22,7 @@ class HttpWatch(Generic[T]):
     def __init__(
         self,
         connection: Connection,
-        response: HTTPResponse,
+        reply: Reply,
         codec: Codec[T],
         resource_version: str,
         *,
@@ -32,7 +30,7 @@ class HttpWatch(Generic[T]):
         silence: float,
     ) -> None:
         self._connection = connection
-        self._response = response
+        self._reply = reply
         self._codec = codec
         self._position = Position(resource_version, initial_events=initial_events)
         self._silence = silence
@@ -62,13 +60,13 @@ class HttpWatch(Generic[T]):
 
     def _read(self) -> bytes:
         try:
-            return self._response.read1(CHUNK)
+            return self._reply.read_some()
         except TimeoutError as error:
             if self._closed:
                 return b""
             text = f"no event and no bookmark for {self._silence:g} s: the connection is taken for dead"
             raise ApiError(NO_ANSWER, "Silent", text) from error
-        except (OSError, HTTPException, ValueError) as error:
+        except (OSError, BrokenReplyError) as error:
             if self._closed:
                 return b""
             why = " ".join(str(error).split()) or type(error).__name__
