@@ -88,11 +88,11 @@ bench: $(READY) programs ## Measure, and write docs/benchmarks.md anew (quiet ma
 
 .PHONY: cluster
 cluster: programs ## Start a real control plane on this machine, and say how to use it
-	@$(CLUSTER) up
+	@$(CLUSTER) status 2>/dev/null || $(CLUSTER) up
 
 .PHONY: cluster-down
 cluster-down: ## End it, and remove its files
-	@$(CLUSTER) down
+	@$(CLUSTER) down && echo "== Nothing is left of it"
 
 .PHONY: clean
 clean: ## Remove the virtual environment and caches of tools
