@@ -8,9 +8,10 @@ dicts or as ready JSON bytes. Every failure is an `ApiError`.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Generic, Literal, Protocol, Self, TypeVar
+
+import msgspec
 
 from .resources import Key, Resource
 
@@ -28,8 +29,7 @@ FieldValidation = Literal["Ignore", "Warn", "Strict"]
 EventType = Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK"]
 
 
-@dataclass(frozen=True, slots=True)
-class Event(Generic[T_co]):
+class Event(msgspec.Struct, Generic[T_co], frozen=True, gc=False):
     """One line of a watch. A BOOKMARK has no object: it only says how far the stream has come."""
 
     type: EventType
@@ -39,8 +39,7 @@ class Event(Generic[T_co]):
     """The bookmark that closes the initial events of a watch-list."""
 
 
-@dataclass(frozen=True, slots=True)
-class Page(Generic[T_co]):
+class Page(msgspec.Struct, Generic[T_co], frozen=True, gc=False):
     """One page of a list. `continue_token` is empty on the last."""
 
     items: Sequence[T_co]
@@ -49,8 +48,7 @@ class Page(Generic[T_co]):
     remaining: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Created(Generic[T_co]):
+class Created(msgspec.Struct, Generic[T_co], frozen=True, gc=False):
     """The stored object, and what the server had to remark about the request."""
 
     object: T_co

@@ -41,6 +41,8 @@ class Connection:
             self._socket = _open(access, peer, timeout)
         except OSError as error:
             raise _unreachable(access, error) from error
+        self._poll = select.poll()
+        self._poll.register(self._socket, select.POLLIN)
 
     def send(self, request: bytes, method: str, timeout: float) -> Reply:
         """Send a request, read the head of its answer."""
@@ -66,11 +68,11 @@ class Connection:
         """From now on, a read that gets nothing for so long fails."""
         self._socket.settimeout(seconds)
 
-    def ended_by_peer(self) -> bool:
-        """Whether an idle connection has something to say, which can only be goodbye."""
-        poll = select.poll()
-        poll.register(self._socket, select.POLLIN)
-        return bool(poll.poll(0))
+    def has_data(self, within: float = 0.0) -> bool:
+        """Whether there is something to read, now or within some seconds. On an idle connection that can only be goodbye."""
+        if isinstance(self._socket, ssl.SSLSocket) and self._socket.pending():
+            return True
+        return bool(self._poll.poll(within * 1000))
 
     def interrupt(self) -> None:
         """Wake a thread that reads from this connection. Not `SSLSocket.shutdown`: that would pull the TLS state from under it."""
@@ -97,7 +99,7 @@ class Pool:
                 connection = self._idle.pop()
             except IndexError:
                 return Connection(access, self._timeout)
-            if connection.access.tls is access.tls and not connection.ended_by_peer():
+            if connection.access.tls is access.tls and not connection.has_data():
                 return connection
             connection.close()
 

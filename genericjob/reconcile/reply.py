@@ -42,6 +42,11 @@ class Reply:
     headers: Mapping[str, str]
     """Names in lower case; repeated ones joined by a newline, which no header can hold."""
 
+    @property
+    def has_data(self) -> bool:
+        """Whether part of the body has arrived with what was read before."""
+        return bool(self._buffer)
+
     def read(self) -> bytes:
         """The whole body."""
         parts = []
