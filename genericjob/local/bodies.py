@@ -6,7 +6,7 @@ patch makes and cannot be read is invalid.
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -39,8 +39,8 @@ def sent(body: Body, kind: Kind, validation: FieldValidation = "Warn", *, subres
     return draft, remarks
 
 
-def patched(rest: Any, kind: Kind) -> Draft:
-    """The object that a patch has made."""
+def patched(rest: Any, kind: Kind, touched: Collection[str] | None) -> Draft:
+    """The object that a patch has made, of which only the fields that it touched need to be looked at."""
     if not isinstance(rest, dict):
         raise refusals.unreadable_patch("it is not an object")
     for field, wanted in (("kind", kind.kind), ("apiVersion", kind.api_version)):
@@ -52,13 +52,13 @@ def patched(rest: Any, kind: Kind) -> Draft:
         if found != wanted:
             raise refusals.invalid(kind, _called(rest), [refusals.wrong(field, found, f"must be {wanted}")])
     try:
-        return typed(rest, kind)[0]
+        return typed(rest, kind, touched)[0]
     except msgspec.ValidationError as error:
         raise refusals.unreadable_patch(error) from None
 
 
-def typed(rest: dict[str, Any], kind: Kind) -> tuple[Draft, list[str]]:
-    """Type the metadata, prune and fill in the rest; returns the paths of unknown fields."""
+def typed(rest: dict[str, Any], kind: Kind, touched: Collection[str] | None = None) -> tuple[Draft, list[str]]:
+    """Type the metadata, prune and fill in the rest; returns the paths of unknown fields. What nobody touched fits already."""
     found = rest.pop("metadata", None)
     meta = _metadata({} if found is None else found)
     draft = Draft(meta, rest)
@@ -69,7 +69,7 @@ def typed(rest: dict[str, Any], kind: Kind) -> tuple[Draft, list[str]]:
         unknown += coerce_embedded(rest, kind.schema)
     elif kind.shape is not None:
         unknown += [f"metadata.{name}" for name in found or () if name not in KNOWN_METADATA]
-        unknown += kind.shape.fit(rest)
+        unknown += kind.shape.fit(rest, touched)
     kind.fill(draft)
     return draft, unknown
 

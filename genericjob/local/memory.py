@@ -7,7 +7,7 @@ What differs from a real cluster, on purpose: managedFields are not kept; server
 life cycle of namespaces; CEL is not evaluated (`schema.py`); built-in kinds are known in outline (`shapes.py`); events do not expire.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, datetime
 from ipaddress import IPv4Address
 from itertools import count
@@ -188,7 +188,8 @@ class MemoryApi:
             table, kind = self._find(resource, subresource)
             key = _placed(kind, key)
             found = _existing(table, kind, key)
-            draft = bodies.patched(_patched(decode(presented(found, kind)), patch), kind)
+            document, touched = _patched(decode(presented(found, kind)), patch)
+            draft = bodies.patched(document, kind, touched)
             _check_name(draft, key)
             _settle(draft, kind, key.namespace)
             data = self._writer.update(found, kind, draft, subresource)
@@ -351,8 +352,8 @@ def _check_preconditions(found: Version, kind: Kind, uid: str, resource_version:
         raise refusals.conflict(kind, found.key.name, why)
 
 
-def _patched(document: Any, patch: Body | Operations) -> Any:
-    """Apply a merge patch (a mapping, or bytes) or a JSON patch."""
+def _patched(document: Any, patch: Body | Operations) -> tuple[Any, Collection[str] | None]:
+    """Apply a merge patch (a mapping, or bytes) or a JSON patch; returns also which fields of the document it touched, None for all."""
     try:
         change = msgspec.json.decode(patch if isinstance(patch, bytes) else msgspec.json.encode(patch))
     except msgspec.MsgspecError as error:
@@ -360,10 +361,10 @@ def _patched(document: Any, patch: Body | Operations) -> Any:
     if isinstance(patch, bytes | Mapping):
         if not isinstance(change, dict):
             raise refusals.bad_request("error decoding patch: it is not a JSON object")
-        return patches.merge(document, change)
+        return patches.merge(document, change), change.keys()
     if not isinstance(change, list) or not all(map(patches.is_operation, change)):
         raise refusals.bad_request("error decoding patch: it is not a list of operations")
     try:
-        return patches.apply(document, change)
+        return patches.apply(document, change), patches.touched(change)
     except patches.PatchError as error:
         raise refusals.does_not_apply(error) from None

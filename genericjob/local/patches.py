@@ -42,6 +42,23 @@ def apply(document: Any, operations: Sequence[Mapping[str, Any]]) -> Any:
     return document
 
 
+def touched(operations: Sequence[Mapping[str, Any]]) -> set[str] | None:
+    """The fields of a document in which something may have changed; None if it may be anywhere."""
+    found = set()
+    for operation in operations:
+        for path in (operation.get("path"), operation.get("from")):
+            if path is not None:
+                steps = str(path).split("/", 2)
+                if len(steps) == 1:
+                    return None  # the whole document
+                found.add(_unescaped(steps[1]))
+    return found
+
+
+def _unescaped(step: str) -> str:
+    return step.replace("~1", "/").replace("~0", "~")
+
+
 def _operate(document: Any, operation: Mapping[str, Any]) -> Any:
     name, path = operation.get("op"), operation.get("path")
     if not isinstance(path, str):
@@ -80,7 +97,7 @@ def _source(operation: Mapping[str, Any]) -> str:
 
 def _parent(document: Any, path: str) -> tuple[Any, str]:
     """The container a path leads into, and the last step."""
-    steps = [step.replace("~1", "/").replace("~0", "~") for step in path.split("/")[1:]]
+    steps = [_unescaped(step) for step in path.split("/")[1:]]
     if not steps:
         raise PatchError(f"doc is missing path: {path!r}")
     for step in steps[:-1]:

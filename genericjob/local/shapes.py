@@ -6,7 +6,7 @@ it comes.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -93,10 +93,10 @@ class Shape:
     parts: Mapping[str, Part] = field(default_factory=dict)
     """Fields beside the sections."""
 
-    def fit(self, rest: dict[str, Any]) -> list[str]:
-        """Make an object fit; returns the paths of fields that nobody knows."""
+    def fit(self, rest: dict[str, Any], touched: Collection[str] | None = None) -> list[str]:
+        """Make an object, or its touched fields, fit; returns the paths of fields that nobody knows."""
         unknown: list[str] = []
-        for name in list(rest):
+        for name in list(rest) if touched is None else rest.keys() & set(touched):
             section = self.sections.get(name)
             if section is not None:
                 if rest[name] is not None:

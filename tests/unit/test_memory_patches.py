@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genericjob.local.patches import PatchError, apply, merge
+from genericjob.local.patches import PatchError, apply, merge, touched
 
 json = st.recursive(
     st.none() | st.booleans() | st.integers(-9, 9) | st.text("ab", max_size=2),
@@ -130,3 +130,16 @@ def test_what_was_added_is_there_and_can_be_removed(document, value):
     before = {"x": document}
     added = apply(copy.deepcopy(before), [{"op": "add", "path": "/y", "value": value}, {"op": "test", "path": "/y", "value": value}])
     assert apply(added, [{"op": "remove", "path": "/y"}]) == before
+
+
+@pytest.mark.parametrize(
+    ("operations", "fields"),
+    [
+        ([{"op": "add", "path": "/spec/a/b", "value": 1}, {"op": "remove", "path": "/data"}], {"spec", "data"}),
+        ([{"op": "move", "from": "/status/x", "path": "/a~1b~0c"}], {"status", "a/b~c"}),
+        ([{"op": "replace", "path": "", "value": {}}], None),
+        ([{"op": "copy", "from": "", "path": "/x"}], None),
+    ],
+)
+def test_what_a_patch_touches(operations, fields):
+    assert touched(operations) == fields
