@@ -17,10 +17,13 @@ help: ## List the commands
 
 # ------------------------------------------------------------------------------------------------ setting up
 
-$(READY): pyproject.toml constraints.txt
+.PHONY: python
+python:
 	@command -v $(PYTHON) >/dev/null || { echo "make: $(PYTHON) is missing: install Python 3.11 or newer" >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 		|| { echo "make: $$($(PYTHON) --version) is too old: Python 3.11 or newer is needed (PYTHON=... names another one)" >&2; exit 1; }
+
+$(READY): pyproject.toml constraints.txt | python
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null \
 		|| { echo "make: Python's venv module is missing: install it (Debian and Ubuntu call it python3-venv)" >&2; exit 1; }
 	@echo "== Installing the project and its tools into $(VENV) (about a minute)"
@@ -33,12 +36,12 @@ $(READY): pyproject.toml constraints.txt
 setup: $(READY) ## Make the virtual environment and install everything
 
 .PHONY: programs
-programs: ## Build the control plane's programs (once; minutes)
+programs: python ## Build the control plane's programs (once; minutes)
 	@echo "== Control plane: kube-apiserver, kube-controller-manager, kube-scheduler, kubectl, etcd"
-	@$(CLUSTER) build
+	@$(CLUSTER) build >/dev/null
 
 .PHONY: constraints
-constraints: ## Write constraints.txt anew from the bounds in pyproject.toml
+constraints: python ## Write constraints.txt anew from the bounds in pyproject.toml
 	@hack/constraints.sh $(PYTHON)
 
 # ------------------------------------------------------------------------------------------------ checking
@@ -91,8 +94,8 @@ cluster: programs ## Start a real control plane on this machine, and say how to 
 	@$(CLUSTER) status 2>/dev/null || $(CLUSTER) up
 
 .PHONY: cluster-down
-cluster-down: ## End it, and remove its files
-	@$(CLUSTER) down && echo "== Nothing is left of it"
+cluster-down: python ## End it, and remove its files
+	@$(CLUSTER) down
 
 .PHONY: clean
 clean: ## Remove the virtual environment and caches of tools

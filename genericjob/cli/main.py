@@ -1,43 +1,21 @@
-"""Entry point of `genericjob` and `kubectl gj`."""
+"""Entry point of `genericjob` and `kubectl gj`: whatever goes wrong is told in one sentence."""
 
 import sys
-from typing import Annotated
-
-import typer
-
-from genericjob import __version__
-from genericjob.reconcile.errors import ApiError
-
-from .check import check
-
-app = typer.Typer(
-    name="genericjob",
-    help="Distributed jobs on Kubernetes.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-)
-app.command()(check)
-
-
-def _version(wanted: bool) -> None:
-    if wanted:
-        typer.echo(f"genericjob {__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def _options(
-    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.", callback=_version, is_eager=True)] = False,
-) -> None:
-    """Distributed jobs on Kubernetes."""
 
 
 def main() -> None:
-    """Run a command; what can go wrong with a cluster is one sentence and exit code 1."""
+    """Run a command. Exit codes: 1 something went wrong, 2 the command line is, 130 Ctrl-C."""
     try:
-        app()
-    except ApiError as error:
-        sys.exit(f"genericjob: {error.message}")
+        # IMPORTED HERE, because Ctrl-C does not wait until a program has been loaded.
+        from genericjob.reconcile.errors import ApiError
+
+        from .app import app
+
+        try:
+            app()
+        except ApiError as error:
+            sys.exit(f"genericjob: {error.message}")
+        except OSError as error:  # a full disk, a closed pipe
+            sys.exit(f"genericjob: {error.strerror or error}")
     except KeyboardInterrupt:
         sys.exit(130)

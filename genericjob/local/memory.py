@@ -94,6 +94,8 @@ class MemoryApi:
         resource_version: str = "",
     ) -> Page[T]:
         """Read one page."""
+        if continue_token:
+            resource_version = ""  # the token remembers its own
         # A LIST OF "0" IS ANSWERED WHOLE: the real server's cache does not page.
         limit = 0 if resource_version == "0" and not continue_token else max(0, limit)
         with self._lock:
@@ -145,6 +147,8 @@ class MemoryApi:
             table, kind = self._find(resource)
             if kind.namespaced and not namespace:
                 raise refusals.not_allowed(f"{kind.full_name} are created in a namespace")
+            if field_validation not in (None, "Ignore", "Warn", "Strict"):
+                raise refusals.bad_option("fieldValidation", field_validation)
             draft, remarks = bodies.sent(body, kind, field_validation or "Warn")
             _settle(draft, kind, namespace)
             self._writer.admit(table, kind, namespace, draft.meta.name)
@@ -213,7 +217,7 @@ class MemoryApi:
                 raise refusals.forbidden(kind, key.name, "this namespace may not be deleted")
             found = _existing(table, kind, key)
             if propagation not in (None, "Background", "Foreground", "Orphan"):
-                raise refusals.bad_propagation(propagation)
+                raise refusals.bad_option("propagationPolicy", propagation)
             _check_preconditions(found, kind, uid, resource_version)
             last, gone = self._writer.delete(found, kind, grace=grace, propagation=propagation)
         return codec(resource).one(presented(last, kind)) if not gone or kind.returns_deleted else None
@@ -276,7 +280,7 @@ class MemoryApi:
     def _find(self, resource: Resource[Any], subresource: str = "") -> tuple[Table, Kind]:
         table = self._store.tables.get((resource.group, resource.plural))
         kind = table.kinds.get(resource.version) if table else None
-        if table is None or kind is None or (subresource and not kind.status):
+        if table is None or kind is None or (subresource and not (subresource == "status" and kind.status)):
             raise refusals.no_such_kind(f"{resource.full_name}/{subresource}" if subresource else resource.full_name)
         return table, kind
 
@@ -309,6 +313,8 @@ class _Writing:
 
 
 def _placed(kind: Kind, key: Key) -> Key:
+    if not key.name:
+        raise ValueError("a request for one object needs its name")
     return key if kind.namespaced else Key("", key.name)
 
 

@@ -47,10 +47,10 @@ def forbidden(kind: Named, name: str, why: str, causes: Sequence[Cause] = ()) ->
     return ApiError(403, "Forbidden", f'{kind.full_name} "{name}" is forbidden: {why}', causes=causes)
 
 
-def bad_propagation(value: object) -> ApiError:
-    """No such way to propagate a deletion."""
-    cause = Cause("propagationPolicy", f"Unsupported value: {value!r}", "FieldValueNotSupported")
-    return ApiError(422, "Invalid", f'DeleteOptions.meta.k8s.io "" is invalid: propagationPolicy: {cause.message}', causes=[cause])
+def bad_option(name: str, value: object) -> ApiError:
+    """No such value of a request's option."""
+    cause = Cause(name, f"Unsupported value: {value!r}", "FieldValueNotSupported")
+    return ApiError(422, "Invalid", f"the options of the request are invalid: {name}: {cause.message}", causes=[cause])
 
 
 def too_large(limit: int) -> ApiError:

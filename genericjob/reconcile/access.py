@@ -133,8 +133,11 @@ def from_kubeconfig(path: str, context: str = "") -> Credentials:
         configuration = Configuration()
         try:
             content = KubeConfigMerger(path).config
+            _check_context(content.value, context, path)
             with _complaints() as complaints:
                 KubeConfigLoader(content, context or None, config_base_path=None).load_and_set(configuration)
+        except ApiError:
+            raise
         except Exception as error:
             raise _unusable(f"the kubeconfig {path} cannot be used: {_sentence(error)}") from error
         access = _access(configuration, f"kubeconfig {path}")
@@ -169,19 +172,41 @@ def _check_files(path: str) -> None:
     """Say what is wrong with a kubeconfig in the words of its reader; the official loader answers with tracebacks of its own inside."""
     import yaml
 
-    names = [name for name in path.split(os.pathsep) if name]
-    existing = [name for name in names if Path(name).expanduser().exists()]
-    if not existing:
-        raise _unusable(f"there is no kubeconfig at {path}: name one with --kubeconfig or $KUBECONFIG")
-    for name in existing:
+    found = False
+    for name in [name for name in path.split(os.pathsep) if name]:
         try:
             content = yaml.safe_load(Path(name).expanduser().read_text())
+        except FileNotFoundError:
+            continue
         except OSError as error:
             raise _unusable(f"the kubeconfig {name} cannot be read: {error.strerror}") from error
         except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
             raise _unusable(f"the kubeconfig {name} is not YAML: {_sentence(error)}") from error
         if not isinstance(content, dict):
             raise _unusable(f"the kubeconfig {name} is not a kubeconfig: expected a mapping with clusters, users and contexts")
+        found = True
+    if not found:
+        raise _unusable(f"there is no kubeconfig at {path!r}: name one with --kubeconfig or $KUBECONFIG")
+
+
+def _check_context(content: Any, context: str, path: str) -> None:
+    """The context must exist, and so must the user it names: the official loader would go on without, as nobody."""
+    contexts = _by_name(content.get("contexts"), "context")
+    wanted = context or content.get("current-context") or ""
+    if wanted not in contexts:
+        known = ", ".join(contexts) or "none"
+        problem = f"there is no context {wanted!r}" if wanted else "no context is chosen"
+        raise _unusable(f"{problem} in the kubeconfig {path}; it has: {known}")
+    user = contexts[wanted].get("user")
+    if user and user not in _by_name(content.get("users"), "user"):
+        raise _unusable(f"the context {wanted!r} of the kubeconfig {path} names a user {user!r} that is not there")
+
+
+def _by_name(entries: Any, kind: str) -> dict[str, dict[str, Any]]:
+    # The official merger wraps what it has read.
+    plain = [getattr(entry, "value", entry) for entry in entries] if isinstance(entries, list) else []
+    found = [entry for entry in plain if isinstance(entry, dict)]
+    return {str(entry.get("name")): entry[kind] for entry in found if isinstance(entry.get(kind), dict)}
 
 
 def _access(configuration: Any, source: str) -> Access:
@@ -196,15 +221,22 @@ def _access(configuration: Any, source: str) -> Access:
     return Access(
         host=url.hostname,
         port=_port(url, source),
-        prefix=url.path.rstrip("/"),
+        prefix=_clean(url.path.rstrip("/"), f"the server address in {source}").replace(" ", "%20"),
         tls=tls,
         server_name=configuration.tls_server_name or "",
-        authorization=_authorization(configuration.api_key),
+        authorization=_clean(_authorization(configuration.api_key), f"the token in {source}"),
         proxy=_proxy(configuration, url.hostname, source),
         authorities=authorities,
         client_certificate=certificate,
         source=source,
     )
+
+
+def _clean(text: str, what: str) -> str:
+    """What goes into the head of a request may not end its line and begin another."""
+    if not (text.isascii() and text.isprintable()):
+        raise _unusable(f"{what} has characters that no HTTP header can hold")
+    return text
 
 
 def _text(path: str | None, source: str) -> str:
@@ -271,7 +303,7 @@ def unauthorized_hint(access: Access) -> str:
         return f"the server does not accept the client certificate in {access.source}"
     if access.authorization:
         return f"the server does not accept the token in {access.source}: it is wrong, expired or revoked"
-    return f"{access.source} has no credentials that the server accepts"
+    return f"there are no credentials in {access.source}, and the server wants some"
 
 
 def _unusable(message: str) -> ApiError:

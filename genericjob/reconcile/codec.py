@@ -106,7 +106,12 @@ def codec(resource: Resource[T]) -> Codec[T]:
 
 def encode(body: Body | Operations | Any) -> bytes:
     """Write a body as JSON; bytes are taken to be JSON already."""
-    return body if isinstance(body, bytes) else msgspec.json.encode(body)
+    if isinstance(body, bytes):
+        return body
+    try:
+        return msgspec.json.encode(body)
+    except (TypeError, ValueError, RecursionError, msgspec.MsgspecError) as error:
+        raise ApiError(400, "BadRequest", f"the body cannot be written as JSON: {error}") from None
 
 
 def version_of(wire: WireObject | dict[str, Any]) -> str:

@@ -7,6 +7,7 @@ that was not sent completely has certainly not happened, one that was sent and n
 import select
 import socket
 import ssl
+import time
 from collections import deque
 from contextlib import suppress
 from urllib.parse import SplitResult
@@ -44,28 +45,29 @@ class Connection:
         self._poll = select.poll()
         self._poll.register(self._socket, select.POLLIN)
 
-    def send(self, request: bytes, method: str, timeout: float) -> Reply:
-        """Send a request, read the head of its answer."""
+    def send(self, request: bytes, method: str, deadline: float) -> Reply:
+        """Send a request, read the head of its answer, both before a moment of monotonic time."""
         try:
-            self._socket.settimeout(timeout)
+            self._socket.settimeout(max(0.001, deadline - time.monotonic()))
             self._socket.sendall(request)
         except OSError as error:
             raise NotSentError(str(error)) from error
         self.requests += 1
         try:
-            return Reply(self._socket, method)
+            return Reply(self._socket, method, deadline)
         except (OSError, BrokenReplyError) as error:
-            raise NotAnsweredError(_why(error, timeout)) from error
+            raise NotAnsweredError(_why(error)) from error
 
-    def read(self, reply: Reply, timeout: float) -> bytes:
+    def read(self, reply: Reply) -> bytes:
         """Read the whole body of an answer."""
         try:
             return reply.read()
         except (OSError, BrokenReplyError) as error:
-            raise NotAnsweredError(_why(error, timeout)) from error
+            raise NotAnsweredError(_why(error)) from error
 
-    def limit_silence(self, seconds: float) -> None:
-        """From now on, a read that gets nothing for so long fails."""
+    def limit_silence(self, reply: Reply, seconds: float) -> None:
+        """From now on the answer may last for ever, but a read that gets nothing for so long fails."""
+        reply.deadline = None
         self._socket.settimeout(seconds)
 
     def has_data(self, within: float = 0.0) -> bool:
@@ -88,17 +90,16 @@ class Connection:
 class Pool:
     """Idle connections, the warmest first. As many exist as there are requests at the same time."""
 
-    def __init__(self, timeout: float) -> None:
-        self._timeout = timeout
+    def __init__(self) -> None:
         self._idle: deque[Connection] = deque(maxlen=IDLE_CONNECTIONS)
 
-    def take(self, access: Access) -> Connection:
+    def take(self, access: Access, timeout: float) -> Connection:
         """A connection that was alive a moment ago, or a new one."""
         while True:
             try:
                 connection = self._idle.pop()
             except IndexError:
-                return Connection(access, self._timeout)
+                return Connection(access, timeout)
             if connection.access.tls is access.tls and not connection.has_data():
                 return connection
             connection.close()
@@ -122,7 +123,7 @@ def _open(access: Access, peer: tuple[str, int], timeout: float) -> socket.socke
         plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         _keep_alive(plain)
         if access.proxy:
-            _tunnel(plain, access, access.proxy)
+            _tunnel(plain, access, access.proxy, timeout)
         if access.tls is None:
             return plain
         return access.tls.wrap_socket(plain, server_hostname=access.server_name or access.host)
@@ -142,12 +143,12 @@ def _keep_alive(plain: socket.socket) -> None:
             plain.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
 
 
-def _tunnel(plain: socket.socket, access: Access, proxy: SplitResult) -> None:
+def _tunnel(plain: socket.socket, access: Access, proxy: SplitResult, timeout: float) -> None:
     secret = proxy_authorization(proxy)
     login = f"Proxy-Authorization: {secret}\r\n" if secret else ""
     plain.sendall(f"CONNECT {access.authority} HTTP/1.1\r\nHost: {access.authority}\r\n{login}\r\n".encode("latin-1"))
     try:
-        reply = Reply(plain, "HEAD")  # what follows the head of this answer is the tunnel, not a body
+        reply = Reply(plain, "HEAD", time.monotonic() + timeout)  # what follows the head of this answer is the tunnel, not a body
     except BrokenReplyError as error:
         raise OSError(f"the proxy {proxy.hostname} gave no answer: {error}") from error
     if reply.status != 200:
@@ -161,10 +162,11 @@ def _unreachable(access: Access, error: OSError) -> ApiError:
     if isinstance(error, ssl.SSLError):
         return ApiError(NO_ANSWER, "Unreachable", f"no TLS connection to the server {access.url}: {error.reason or error}")
     why = "no answer" if isinstance(error, TimeoutError) else (error.strerror or str(error))
-    return ApiError(NO_ANSWER, "Unreachable", f"cannot reach the server {access.url} named in {access.source}: {why}")
+    through = f" through the proxy {access.proxy.hostname}:{access.proxy.port or 80}" if access.proxy else ""
+    return ApiError(NO_ANSWER, "Unreachable", f"cannot reach the server {access.url} named in {access.source}{through}: {why}")
 
 
-def _why(error: Exception, timeout: float) -> str:
+def _why(error: Exception) -> str:
     if isinstance(error, TimeoutError):
-        return f"no answer within {timeout:g} s"
+        return "not in time"
     return " ".join(str(error).split()) or type(error).__name__

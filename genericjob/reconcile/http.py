@@ -5,7 +5,7 @@ because the generated calls cost four times the processor time and know no timeo
 
 What is retried here, and nothing else is: a request that certainly had no effect. That is one that could not be sent on a connection which
 had been idle, a read whose connection broke, one refused with 401 for which there are new credentials, and one refused with 429, after the
-time the server asked for. Everything else is the caller's decision, told by `ApiError`.
+time the server asked for, as far as the request's own time allows. Everything else is the caller's decision, told by `ApiError`.
 """
 
 import platform
@@ -85,7 +85,7 @@ class HttpApi:
         self._throttling = throttling
         self._user_agent = user_agent
         self._sleep = sleep
-        self._pool = Pool(timeouts.connect)
+        self._pool = Pool()
 
     # -------------------------------------------------------------------------------------------- the port
 
@@ -140,7 +140,7 @@ class HttpApi:
         }
         target = resource.path(namespace) + _query(query)
         connection, reply = self._exchange("GET", target, b"", JSON, self._timeouts.read, stream=True)
-        connection.limit_silence(self._timeouts.silence)
+        connection.limit_silence(reply, self._timeouts.silence)
         return HttpWatch(
             connection, reply, codec(resource), resource_version, initial_events=initial_events, silence=self._timeouts.silence
         )
@@ -185,7 +185,7 @@ class HttpApi:
         if propagation:
             options["propagationPolicy"] = propagation
         answer = self._write("DELETE", resource.path(*_named(key)), encode(options) if options else b"")
-        return None if _kind.decode(answer.data).kind == "Status" else _stored(resource, answer)
+        return None if _is_status(answer) else _stored(resource, answer)
 
     # -------------------------------------------------------------------------------------------- one request
 
@@ -204,7 +204,7 @@ class HttpApi:
         target = path + _query(query) if query else path
         connection, reply = self._exchange(method, target, encode(body) if body else b"", content, timeout, gzip=gzip)
         try:
-            answer = _read(connection, reply, timeout)
+            answer = _read(connection, reply)
         except NotAnsweredError as error:
             connection.close()
             raise _lost(method, connection.access, error) from error
@@ -227,36 +227,41 @@ class HttpApi:
     def _exchange(
         self, method: str, target: str, body: bytes, content: str, timeout: float, *, gzip: bool = False, stream: bool = False
     ) -> tuple[Connection, Reply]:
-        """Send until there is an answer to give back; anything from 400 on is raised."""
+        """Send until there is an answer to give back; anything from 300 on is raised."""
+        # ONE LIMIT FOR ALL OF IT, waiting included: a write may not be sent when its time is over.
+        deadline = time.monotonic() + timeout
         throttled = 0
         renewed = False
         while True:
             access = self._credentials.current
-            connection, reply = self._once(access, method, target, body, content, timeout, gzip=gzip, stream=stream)
-            if reply.status < 400:
+            connection, reply = self._once(access, method, target, body, content, deadline, gzip=gzip, stream=stream)
+            if reply.status < 300:
                 return connection, reply
-            error = self._refusal(connection, reply, method, timeout)
+            error = self._refusal(connection, reply, method)
             if error.unauthorized and not renewed and self._credentials.replace(access):
                 renewed = True
                 continue
-            if error.throttled and throttled < self._throttling.tries:
+            wait = self._throttling.unasked if error.retry_after is None else min(error.retry_after, self._throttling.longest)
+            if error.throttled and throttled < self._throttling.tries and time.monotonic() + wait < deadline:
                 throttled += 1
-                wait = self._throttling.unasked if error.retry_after is None else error.retry_after
-                self._sleep(min(wait, self._throttling.longest))
+                self._sleep(wait)
                 continue
             if error.unauthorized:
                 error = ApiError(error.code, error.reason, f"{unauthorized_hint(access)} ({access.url} says: {error.message})")
             raise error
 
     def _once(
-        self, access: Access, method: str, target: str, body: bytes, content: str, timeout: float, *, gzip: bool, stream: bool
+        self, access: Access, method: str, target: str, body: bytes, content: str, deadline: float, *, gzip: bool, stream: bool
     ) -> tuple[Connection, Reply]:
         request = self._head(access, method, target, len(body), content, gzip=gzip) + body
         while True:
-            connection = Connection(access, self._timeouts.connect) if stream else self._pool.take(access)
+            patience = min(self._timeouts.connect, deadline - time.monotonic())
+            if patience <= 0:
+                raise ApiError(NO_ANSWER, "Unreachable", f"no connection to {access.url} in time")
+            connection = Connection(access, patience) if stream else self._pool.take(access, patience)
             reused = connection.requests > 0
             try:
-                return connection, connection.send(request, method, timeout)
+                return connection, connection.send(request, method, deadline)
             except NotSentError as error:
                 connection.close()
                 if not reused:
@@ -274,15 +279,22 @@ class HttpApi:
             f"Accept: {JSON}\r\nAccept-Encoding: {'gzip' if gzip else 'identity'}\r\n{authorization}{payload}\r\n"
         ).encode("latin-1")
 
-    def _refusal(self, connection: Connection, reply: Reply, method: str, timeout: float) -> ApiError:
+    def _refusal(self, connection: Connection, reply: Reply, method: str) -> ApiError:
         try:
-            answer = _read(connection, reply, timeout)
+            answer = _read(connection, reply)
         except NotAnsweredError:
             connection.close()
             answer = Answer(reply.status, reply.headers, b"")
         else:
             self._keep(connection, reply)
-        return from_status(answer.status, _status(answer), wrote=method != "GET", retry_after=_retry_after(answer.headers))
+        status = _status(answer)
+        if status is None:
+            # Proxies, login pages and the server's front door answer in plain text, or as somebody else altogether.
+            words = " ".join(answer.data[:200].decode("utf-8", "replace").split())
+            status = {
+                "message": f"{connection.access.url} answered {answer.status}, not as a Kubernetes API server does: {words or 'nothing'}"
+            }
+        return from_status(answer.status, status, wrote=method != "GET", retry_after=_retry_after(answer.headers))
 
     def _keep(self, connection: Connection, reply: Reply) -> None:
         if reply.will_close:
@@ -296,6 +308,13 @@ class _Kind(msgspec.Struct):
 
 
 _kind = msgspec.json.Decoder(_Kind)
+
+
+def _is_status(answer: Answer) -> bool:
+    try:
+        return _kind.decode(answer.data).kind == "Status"
+    except msgspec.MsgspecError:
+        return False  # and so an object, which its reader will not like either
 
 
 def _named(key: Key) -> tuple[str, str]:
@@ -317,8 +336,8 @@ def _stored(resource: Resource[T], answer: Answer) -> T:
         raise
 
 
-def _read(connection: Connection, reply: Reply, timeout: float) -> Answer:
-    data = connection.read(reply, timeout)
+def _read(connection: Connection, reply: Reply) -> Answer:
+    data = connection.read(reply)
     if data and reply.headers.get("content-encoding") == "gzip":
         try:
             data = zlib.decompress(data, wbits=31)
@@ -329,15 +348,16 @@ def _read(connection: Connection, reply: Reply, timeout: float) -> Answer:
 
 def _lost(method: str, access: Access, error: NotAnsweredError) -> ApiError:
     outcome = "" if method == "GET" else "; whether it happened is unknown"
-    return ApiError(NO_ANSWER, "Unanswered", f"the server {access.url} gave no answer: {error}{outcome}", unknown=method != "GET")
+    return ApiError(NO_ANSWER, "Unanswered", f"the server {access.url} gave no whole answer: {error}{outcome}", unknown=method != "GET")
 
 
 def _status(answer: Answer) -> Any:
+    """The server's own words about a refusal, if these are any."""
     try:
-        return msgspec.json.decode(answer.data)
+        found = msgspec.json.decode(answer.data)
     except (msgspec.DecodeError, RecursionError):
-        # Proxies and the server's front door answer in plain text.
-        return {"message": answer.data[:300].decode("utf-8", "replace").strip()}
+        return None
+    return found if isinstance(found, dict) and isinstance(found.get("message"), str) else None
 
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:

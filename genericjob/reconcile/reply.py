@@ -5,6 +5,7 @@ what API servers and the proxies before them send: a head, and a body that has a
 """
 
 import socket
+import time
 from collections.abc import Mapping
 
 RECEIVE = 64 * 1024
@@ -23,17 +24,20 @@ class BrokenReplyError(Exception):
 class Reply:
     """An answer whose head has been read; the body follows by `read` (all of it) or `read_some` (as it comes)."""
 
-    __slots__ = ("_buffer", "_chunked", "_done", "_left", "_skip", "_socket", "headers", "status", "will_close")
+    __slots__ = ("_buffer", "_chunked", "_left", "_skip", "_socket", "deadline", "done", "headers", "status", "will_close")
 
-    def __init__(self, source: socket.socket, method: str) -> None:
+    def __init__(self, source: socket.socket, method: str, deadline: float | None = None) -> None:
         self._socket = source
+        self.deadline = deadline
+        """When all of it must be here, in monotonic time. A LIMIT PER READ IS NONE: a server that sends a byte now and then passes it."""
         self._buffer = b""
         self.status = 100
         while 100 <= self.status < 200:  # "continue" and its kin announce the real answer
             self.status, version, self.headers = _parsed(self._head())
         self._chunked = "chunked" in self.headers.get("transfer-encoding", "").lower()
         self._left, self._skip = self._length(method), 0
-        self._done = self._left == 0 and not self._chunked
+        self.done = self._left == 0 and not self._chunked
+        """Whether the whole body has been taken."""
         connection = self.headers.get("connection", "").lower()
         self.will_close = (
             "close" in connection or self._left == _UNTIL_THE_END or (version == "HTTP/1.0" and "keep-alive" not in connection)
@@ -58,7 +62,7 @@ class Reply:
 
     def read_some(self) -> bytes:
         """What has arrived of the body, at least one byte; empty at its end."""
-        while not self._done:
+        while not self.done:
             if part := self._take_chunks() if self._chunked else self._take_plain():
                 return part
         return b""
@@ -80,12 +84,12 @@ class Reply:
         data = self._buffer or self._receive(end_is_fine=self._left == _UNTIL_THE_END)
         self._buffer = b""
         if self._left == _UNTIL_THE_END:
-            self._done = not data
+            self.done = not data
             return data
         if len(data) > self._left:
             data, self._buffer = data[: self._left], data[self._left :]
         self._left -= len(data)
-        self._done = self._left == 0
+        self.done = self._left == 0
         return data
 
     def _take_chunks(self) -> bytes:
@@ -130,7 +134,7 @@ class Reply:
                 continue
             line, self._buffer = self._buffer[:end], self._buffer[end + 2 :]
             if not line:
-                self._done = True
+                self.done = True
                 return
 
     def _head(self) -> bytes:
@@ -144,6 +148,11 @@ class Reply:
             self._buffer += self._receive()
 
     def _receive(self, *, end_is_fine: bool = False) -> bytes:
+        if self.deadline is not None:
+            left = self.deadline - time.monotonic()
+            if left <= 0:
+                raise TimeoutError
+            self._socket.settimeout(left)
         data = self._socket.recv(RECEIVE)
         if not data and not end_is_fine:
             raise BrokenReplyError("the connection was closed before the answer was complete")

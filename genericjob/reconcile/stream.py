@@ -60,12 +60,15 @@ class HttpWatch(Generic[T]):
                         event = decode(line)
                         advance(event)
                         yield event
+            if rest and not self._closed:
+                decode(rest)  # an answer that is no stream of lines says here what it is
+                raise ApiError(NO_ANSWER, "Unreachable", "the watch was cut in the middle of an event")
         finally:
             self._connection.close()
 
     def _read(self) -> bytes:
         try:
-            if not self._reply.has_data and not self._connection.has_data():
+            if not self._reply.done and not self._reply.has_data and not self._connection.has_data():
                 if not self._connection.has_data(within=self._silence):
                     raise self._silent()
                 time.sleep(GATHER)

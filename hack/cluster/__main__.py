@@ -8,6 +8,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
+if sys.version_info < (3, 11):
+    sys.exit(f"cluster: Python 3.11 or newer is needed, and this is {sys.version.split()[0]}")
 if not __package__:  # run as a directory: what Python put on the path is the package itself, not the directory above
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
@@ -93,14 +95,24 @@ def _build(options: argparse.Namespace) -> None:
 
 
 def _up(options: argparse.Namespace) -> None:
+    if options.timeout <= 0:
+        raise ClusterError("--timeout takes a number of seconds above 0")
+    if not options.json and sys.stdout.isatty():
+        print(f"starting cluster {options.name}: etcd, API server, controller manager, scheduler (about 6 seconds)", flush=True)
     plane = Plane.up(
         options.name, directory=options.dir, audit=options.audit, owner=options.owner, programs=options.programs, timeout=options.timeout
     )
     _print_status(plane.status(), as_json=options.json)
+    if not options.json:
+        print(f"to use it:  export KUBECONFIG={plane.kubeconfig}")
+        print(f"to end it:  python3 hack/cluster down --name {plane.name}")
 
 
 def _down(options: argparse.Namespace) -> None:
-    _plane(options).down(keep_logs=options.keep_logs)
+    plane = _plane(options)
+    there = plane.exists
+    plane.down(keep_logs=options.keep_logs)
+    print(f"cluster {plane.name} is down" if there else f"there is no cluster {plane.name}")
 
 
 def _status(options: argparse.Namespace) -> int:

@@ -231,7 +231,7 @@ class Plane:
                 if (found := other._peek()) and found.abandoned:
                     other.down()
             if self.exists:
-                hint = f"`down --name {self.name}` removes it"
+                hint = f"`restart COMPONENT` brings back what is down, `down --name {self.name}` removes it"
                 raise ClusterError(f"cluster {self.name!r} is already up, or being brought up, in {self.directory}; {hint}")
             if self.directory.exists():
                 self._remove()  # what `down --keep-logs` left

@@ -1,7 +1,7 @@
 """What the random machine sends: small pools of values, so that operations meet each other, good and bad ones alike.
 
-For our own kinds both sides know the schema, so anything may be sent. The memory API has no schema of built-in kinds: of those, only fields
-that exist are sent.
+For our own kinds both sides know the schema, so anything may be sent. Of built-in kinds the memory API knows the outline: only fields that
+exist are sent.
 """
 
 from collections.abc import Callable

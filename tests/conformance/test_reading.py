@@ -7,6 +7,7 @@ from conformance.kinds import NODE, WIDGETS, config_map, pod, widget
 from genericjob.reconcile.api import pages
 from genericjob.reconcile.errors import ApiError
 from genericjob.reconcile.resources import CONFIG_MAPS, EVENTS, PODS, RAW_PODS, Key
+from harness.clusters import eventually
 
 OURS = "suite"
 """A label of everything made here, because a real namespace has inhabitants of its own."""
@@ -144,6 +145,22 @@ def test_a_token_can_be_used_twice(world):
     token = world.api.list(WIDGETS, world.namespace, limit=1).continue_token
     for _ in range(2):
         assert names(world.api.list(WIDGETS, world.namespace, limit=5, continue_token=token)) == ["w1", "w2"]
+
+
+def test_a_token_knows_its_own_version(world):
+    for n in range(2):
+        make(world, f"w{n}")
+    first = world.api.list(WIDGETS, world.namespace, limit=1)
+    later = make(world, "w9")
+    page = world.api.list(WIDGETS, world.namespace, limit=5, continue_token=first.continue_token, resource_version=str(version(later)))
+    assert names(page) == ["w1"]
+
+
+def test_a_cache_answers_whole(world):
+    for n in range(3):
+        make(world, f"w{n}")
+    everything = lambda: names(world.api.list(WIDGETS, world.namespace, limit=1, resource_version="0"))  # noqa: E731
+    assert eventually(lambda: len(everything()) == 3)
 
 
 def test_pages_respect_selectors(world):

@@ -143,13 +143,14 @@ def test_malformed_selectors_are_refused_at_the_door(world):
 
 
 def test_a_watch_that_ends_says_how_far_it_came(world, now):
-    watcher = world.watch(WIDGETS, resource_version=now, timeout=4)
-    world.api.create(CONFIG_MAPS, config_map("elsewhere"), world.namespace)
+    watcher = world.watch(WIDGETS, resource_version=now, timeout=6)
+    elsewhere = world.api.create(WIDGETS, {**widget(), "metadata": {"generateName": "elsewhere-"}}, "kube-system").object
     assert watcher.end() is None
+    world.api.delete(WIDGETS, Key("kube-system", elsewhere["metadata"]["name"]))
     bookmarks = [event for event in watcher.events if event.type == "BOOKMARK"]
     assert bookmarks
     assert all(event.object is None for event in bookmarks)
-    assert int(watcher.watch.resource_version) >= int(now)
+    assert int(watcher.watch.resource_version) >= version(elsewhere)  # told, although nothing happened here
     assert watcher.watch.resource_version == bookmarks[-1].resource_version
 
 

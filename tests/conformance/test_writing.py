@@ -381,3 +381,19 @@ def test_unknown_fields_are_warned_about_or_refused_on_demand(world):
     assert sorted(told.warnings) == ['unknown field "spec.comand"', 'unknown field "spec.nested.x"']
     assert refusal(world.api.create, WIDGETS, widget("c", comand=1), world.namespace, field_validation="Strict") == BAD_REQUEST
     world.api.create(WIDGETS, widget("d", size=1), world.namespace, field_validation="Strict")
+    assert refusal(world.api.create, WIDGETS, widget("e"), world.namespace, field_validation="Sometimes") == INVALID
+
+
+def test_a_body_that_is_no_json_value_is_refused_before_it_is_sent(world):
+    assert refusal(world.api.create, CONFIG_MAPS, {"metadata": {"name": object()}}, world.namespace) == BAD_REQUEST
+
+
+def test_a_request_for_one_object_needs_its_name(world):
+    for call in (world.api.get, world.api.delete):
+        with pytest.raises(ValueError, match="name"):
+            call(CONFIG_MAPS, Key(world.namespace, ""))
+
+
+def test_there_are_no_other_subresources(world):
+    make(world, WIDGETS, widget("a"))
+    assert refusal(world.api.patch, WIDGETS, key(world, "a"), {}, subresource="bogus")[0] == 404

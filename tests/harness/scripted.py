@@ -2,6 +2,7 @@
 
 import socket
 import threading
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from http import HTTPStatus
@@ -46,6 +47,32 @@ def stream(*chunks: bytes, end: bool = True) -> Step:
 def hang_up(peer: socket.socket) -> bool:
     """Read the request and close: nobody knows whether it happened."""
     return False
+
+
+def break_off(peer: socket.socket) -> bool:
+    """Begin an answer and hang up in the middle."""
+    peer.sendall(b"HTTP/1.1 201 Created\r\nContent-Length: 100\r\n\r\n{")
+    return False
+
+
+def drip(peer: socket.socket) -> bool:
+    """Answer one byte at a time, always in time for the next read and never in time for the whole."""
+    with suppress(OSError):
+        for byte in b"HTTP/1.1 201 Created\r\nContent-Length: 2\r\n\r\n{}":
+            peer.sendall(bytes([byte]))
+            time.sleep(0.05)
+    return False
+
+
+def all_at_once(*chunks: bytes) -> Step:
+    """Answer with a chunked body in one packet, its end included, and leave the connection open."""
+
+    def step(peer: socket.socket) -> bool:
+        body = b"".join(b"%x\r\n%s\r\n" % (len(chunk), chunk) for chunk in chunks)
+        peer.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + body + b"0\r\n\r\n")
+        return True
+
+    return step
 
 
 def say_nothing(peer: socket.socket) -> bool:

@@ -2,13 +2,15 @@
 
 import gzip
 import threading
+from types import SimpleNamespace
 
 import pytest
 
+from genericjob.reconcile.connection import Connection
 from genericjob.reconcile.errors import ApiError
 from genericjob.reconcile.http import HttpApi, Throttling, Timeouts
 from genericjob.reconcile.resources import CONFIG_MAPS, PODS, Key
-from harness.scripted import ScriptedServer, answer, hang_up, say_nothing, stream, stream_and_say_nothing
+from harness.scripted import ScriptedServer, all_at_once, answer, break_off, drip, hang_up, say_nothing, stream, stream_and_say_nothing
 
 A = Key("ns", "a")
 BODY = {"metadata": {"name": "a"}}
@@ -49,7 +51,7 @@ def test_a_write_without_answer_in_time_is_unknown():
     with ScriptedServer(say_nothing) as server:
         error = fail(HttpApi(server.credentials(), timeouts=Timeouts(write=0.2)).replace, CONFIG_MAPS, A, BODY)
     assert error.unknown
-    assert "0.2 s" in error.message
+    assert "not in time" in error.message
 
 
 def test_a_5xx_to_a_write_is_unknown_and_to_a_read_is_not():
@@ -57,6 +59,61 @@ def test_a_5xx_to_a_write_is_unknown_and_to_a_read_is_not():
         api = HttpApi(server.credentials())
         assert fail(api.create, CONFIG_MAPS, BODY, "ns").unknown
         assert not fail(api.get, CONFIG_MAPS, A).unknown
+
+
+@pytest.mark.parametrize("code", [500, 502, 503, 504])
+def test_every_5xx_to_a_write_is_unknown(code):
+    with ScriptedServer(answer(code)) as server:
+        assert fail(HttpApi(server.credentials()).delete, CONFIG_MAPS, A).unknown
+
+
+def test_a_write_whose_answer_breaks_off_is_unknown():
+    with ScriptedServer(break_off) as server:
+        assert fail(HttpApi(server.credentials()).create, CONFIG_MAPS, BODY, "ns").unknown
+
+
+def test_a_server_that_sends_a_byte_now_and_then_gains_no_time():
+    with ScriptedServer(drip) as server:
+        error = fail(HttpApi(server.credentials(), timeouts=Timeouts(write=0.3)).create, CONFIG_MAPS, BODY, "ns")
+    assert error.unknown
+
+
+class Broken:
+    """A socket that takes nothing more."""
+
+    def settimeout(self, seconds):
+        pass
+
+    def sendall(self, data):
+        raise BrokenPipeError("Broken pipe")
+
+    def close(self):
+        pass
+
+
+def test_what_could_not_be_sent_on_a_warm_connection_is_sent_on_a_new_one(monkeypatch):
+    with ScriptedServer(answer(201, STORED), answer(201, STORED)) as server:
+        api = HttpApi(server.credentials())
+        api.create(CONFIG_MAPS, BODY, "ns")
+        monkeypatch.setattr(api._pool._idle[-1], "_socket", Broken())
+        monkeypatch.setattr(Connection, "has_data", lambda self: False)
+        assert api.create(CONFIG_MAPS, BODY, "ns").object == STORED
+    assert len(server.requests) == 2
+
+
+def test_what_could_not_be_sent_on_a_new_connection_did_not_happen(monkeypatch):
+    with ScriptedServer() as server:
+        monkeypatch.setattr("genericjob.reconcile.connection._open", lambda *_: Broken())
+        monkeypatch.setattr("select.poll", lambda: SimpleNamespace(register=lambda *_: None))
+        error = fail(HttpApi(server.credentials()).create, CONFIG_MAPS, BODY, "ns")
+    assert error.unreachable
+    assert not error.unknown
+
+
+def test_a_read_that_breaks_on_a_new_connection_is_not_repeated():
+    with ScriptedServer(hang_up) as server:
+        fail(HttpApi(server.credentials()).get, CONFIG_MAPS, A)
+    assert len(server.requests) == 1
 
 
 def test_nothing_listens_so_nothing_happened():
@@ -134,8 +191,20 @@ def test_new_credentials_that_are_refused_too_do_not_loop():
 def test_a_429_is_waited_for_as_long_as_the_server_asks():
     slept = []
     with ScriptedServer(answer(429, Retry_After="3"), answer(429), answer(429, Retry_After="999"), answer(201, STORED)) as server:
-        HttpApi(server.credentials(), sleep=slept.append).create(CONFIG_MAPS, BODY, "ns")
+        HttpApi(server.credentials(), sleep=slept.append).get(CONFIG_MAPS, A)
     assert slept == [3, 1, 10]
+
+
+def test_a_429_that_asks_for_more_time_than_a_write_has_is_told_at_once():
+    slept = []
+    with ScriptedServer(answer(429, Retry_After="30")) as server:
+        error = fail(HttpApi(server.credentials(), sleep=slept.append).create, CONFIG_MAPS, BODY, "ns")
+    assert (error.throttled, error.retry_after, slept) == (True, 30, [])
+
+
+def test_the_time_to_wait_may_stand_in_the_body():
+    with ScriptedServer(answer(429, {"message": "busy", "details": {"retryAfterSeconds": 2}})) as server:
+        assert fail(HttpApi(server.credentials(), throttling=Throttling(tries=0)).get, CONFIG_MAPS, A).retry_after == 2
 
 
 def test_a_429_without_end_is_told_in_the_end():
@@ -182,6 +251,23 @@ def test_a_list_may_come_compressed():
     assert ([p.name for p in page.items], page.resource_version, page.continue_token, page.remaining) == (["a"], "9", "t", 4)
     assert server.heads() == ["GET /api/v1/namespaces/ns/pods?labelSelector=a%3Db%2Cc%21%3Dd&limit=1 HTTP/1.1"]
     assert b"Accept-Encoding: gzip" in server.requests[0]
+
+
+@pytest.mark.parametrize("script", [answer(200, b"<html>"), answer(302, b"")], ids=["html", "redirect"])
+@pytest.mark.parametrize("verb", ["get", "list", "create", "replace", "patch", "delete", "watch"])
+def test_what_is_no_api_server_is_an_error_for_every_verb(verb, script):
+    with ScriptedServer(script) as server:
+        api = HttpApi(server.credentials(), timeouts=Timeouts(silence=30))
+        calls = {
+            "get": lambda: api.get(CONFIG_MAPS, A),
+            "list": lambda: api.list(CONFIG_MAPS),
+            "create": lambda: api.create(CONFIG_MAPS, BODY, "ns"),
+            "replace": lambda: api.replace(CONFIG_MAPS, A, BODY),
+            "patch": lambda: api.patch(CONFIG_MAPS, A, {}),
+            "delete": lambda: api.delete(CONFIG_MAPS, A),
+            "watch": lambda: list(api.watch(CONFIG_MAPS)),
+        }
+        fail(calls[verb])
 
 
 def test_a_list_that_only_claims_to_be_compressed_is_an_error_and_not_a_crash():
@@ -274,6 +360,25 @@ def test_a_silent_stream_is_taken_for_dead():
         watch = HttpApi(server.credentials(), timeouts=Timeouts(silence=0.2)).watch(PODS)
         error = fail(lambda: list(watch))
     assert error.reason == "Silent"
+
+
+def test_a_stream_that_is_complete_ends_although_the_connection_stays_open():
+    with ScriptedServer(all_at_once(added("a", 1))) as server:
+        assert names(HttpApi(server.credentials()).watch(PODS, resource_version="0")) == ["a"]
+
+
+def test_an_event_without_its_end_is_an_error():
+    with ScriptedServer(stream(added("a", 1), added("b", 2)[:-5])) as server:
+        assert fail(lambda: list(HttpApi(server.credentials()).watch(PODS, resource_version="0"))).unreachable
+
+
+def test_nothing_is_told_after_closing():
+    with ScriptedServer(stream(added("a", 1) + added("b", 2))) as server:
+        watch = HttpApi(server.credentials()).watch(PODS, resource_version="0")
+        events = iter(watch)
+        next(events)
+        watch.close()
+        assert list(events) == []
 
 
 def test_closing_from_another_thread_ends_a_waiting_reader_quietly():
