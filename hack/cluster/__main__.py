@@ -8,7 +8,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
-if sys.version_info < (3, 11):
+if sys.version_info < (3, 11):  # noqa: UP036 - said here, before an older Python fails at the imports below
     sys.exit(f"cluster: Python 3.11 or newer is needed, and this is {sys.version.split()[0]}")
 if not __package__:  # run as a directory: what Python put on the path is the package itself, not the directory above
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
