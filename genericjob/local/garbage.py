@@ -92,11 +92,6 @@ class Collector:
         """Whether a namespace is to go."""
         return namespace in self._closing
 
-    @property
-    def idle(self) -> bool:
-        """Whether there is nothing to do."""
-        return not self._look_at
-
     def _has_work(self, kind: Kind, meta: Meta) -> bool:
         return kind.place in _CONTAINERS or ORPHAN in meta.finalizers or FOREGROUND in meta.finalizers
 

@@ -239,8 +239,10 @@ class Store:
         return final
 
     def _disown(self, version: Version | None) -> None:
-        for owner in version.owners if version else ():
+        if version is None:
+            return
+        for owner in version.owners:
             children = self.dependents[owner]
-            children.discard(version.uid)  # type: ignore[union-attr]
+            children.discard(version.uid)
             if not children:
                 del self.dependents[owner]

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from types import TracebackType
 from typing import Generic, Self, TypeVar
 
-from genericjob.reconcile.api import Event, Position
+from genericjob.reconcile.api import Event, EventType, Position
 from genericjob.reconcile.codec import Codec
 from genericjob.reconcile.errors import ApiError
 
@@ -210,5 +210,5 @@ class MemoryWatch(Generic[T]):
             return self._event("DELETED", restamped(before, change.version), change.version)
         return None
 
-    def _event(self, type: str, data: bytes, version: int) -> Event[T]:
-        return Event(type, self._codec.one(data), str(version))  # type: ignore[arg-type]
+    def _event(self, type: EventType, data: bytes, version: int) -> Event[T]:
+        return Event(type, self._codec.one(data), str(version))

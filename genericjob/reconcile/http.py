@@ -77,13 +77,11 @@ class HttpApi:
         *,
         timeouts: Timeouts = Timeouts(),  # noqa: B008 - frozen
         throttling: Throttling = Throttling(),  # noqa: B008 - frozen
-        user_agent: str = USER_AGENT,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._credentials = credentials
         self._timeouts = timeouts
         self._throttling = throttling
-        self._user_agent = user_agent
         self._sleep = sleep
         self._pool = Pool()
 
@@ -275,7 +273,7 @@ class HttpApi:
         authorization = f"Authorization: {access.authorization}\r\n" if access.authorization else ""
         payload = f"Content-Type: {content}\r\nContent-Length: {length}\r\n" if length or method in ("POST", "PUT", "PATCH") else ""
         return (
-            f"{method} {access.prefix}{target} HTTP/1.1\r\nHost: {access.authority}\r\nUser-Agent: {self._user_agent}\r\n"
+            f"{method} {access.prefix}{target} HTTP/1.1\r\nHost: {access.authority}\r\nUser-Agent: {USER_AGENT}\r\n"
             f"Accept: {JSON}\r\nAccept-Encoding: {'gzip' if gzip else 'identity'}\r\n{authorization}{payload}\r\n"
         ).encode("latin-1")
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache
 from sys import intern
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import msgspec
 
@@ -315,4 +315,4 @@ def _same(value: Any) -> Any:
 
 def _shared(value: T) -> T:
     """The first of equal values: thousands of pods then hold one and the same."""
-    return _same(value)  # type: ignore[no-any-return]
+    return cast(T, _same(value))

@@ -83,6 +83,7 @@ def test_a_pod_on_a_node_ends_gracefully(world):
     assert told["metadata"]["deletionGracePeriodSeconds"] == 30
     assert told["metadata"]["deletionTimestamp"]
     assert version(told) > version(made)
+    assert told["metadata"]["generation"] == made["metadata"]["generation"] + 1
     assert world.api.get(PODS, key(world, "p")).deleted is not None
     last = world.api.delete(RAW_PODS, key(world, "p"), grace=0, uid=uid(made))
     assert version(last) > version(told)
@@ -249,6 +250,18 @@ def test_grandchildren_go_as_well(world):
     make(world, CONFIG_MAPS, config_map("grandchild", owners=[owner(child)]))
     world.api.delete(WIDGETS, key(world, "parent"))
     world.gone(CONFIG_MAPS, key(world, "grandchild"))
+
+
+def test_in_foreground_grandchildren_go_before_children(world):
+    parent = make(world, WIDGETS, widget("parent"))
+    child = make(world, WIDGETS, widget("child", owners=[owner(parent, block=True)]))
+    make(world, CONFIG_MAPS, config_map("grandchild", owners=[owner(child, block=True)], finalizers=["test.dev/hold"]))
+    world.api.delete(WIDGETS, key(world, "parent"), propagation="Foreground")
+    eventually(lambda: "deletionTimestamp" in world.api.get(CONFIG_MAPS, key(world, "grandchild"))["metadata"])
+    assert exists(world, WIDGETS, "child")
+    assert exists(world, WIDGETS, "parent")
+    world.api.patch(CONFIG_MAPS, key(world, "grandchild"), {"metadata": {"finalizers": None}})
+    world.gone(WIDGETS, key(world, "parent"))
 
 
 def test_an_owner_of_the_same_name_and_another_uid_is_no_owner(world):

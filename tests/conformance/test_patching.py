@@ -60,6 +60,10 @@ def test_a_patch_cannot_break_the_schema_or_rename(world, made, key):
     assert refusal(world.api.patch, WIDGETS, key, {"metadata": {"name": "b"}}) == BAD_REQUEST
 
 
+def test_generation_is_not_the_patchers_to_give(world, made, key):
+    assert world.api.patch(WIDGETS, key, {"metadata": {"generation": 77}, "spec": {"size": 3}})["metadata"]["generation"] == 2
+
+
 def test_status_and_the_rest_are_patched_apart(world, made, key):
     assert "status" not in world.api.patch(WIDGETS, key, {"status": {"count": 1}})
     told = world.api.patch(WIDGETS, key, {"status": {"count": 1}, "spec": {"size": 9}}, subresource="status")

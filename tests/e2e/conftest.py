@@ -16,9 +16,3 @@ def nodes(cluster):
 def node(nodes):
     """A stand-in node on which nothing runs before the test says so."""
     return nodes.add()
-
-
-@pytest.fixture
-def automatic_node(nodes):
-    """A stand-in node that runs every pod at once."""
-    return nodes.add(automatic=True)

@@ -115,6 +115,17 @@ def test_key_changes_with_each_thing_that_is_built_from(tmp_path: Path) -> None:
     assert key() == keys[0]
 
 
+def test_key_changes_with_flags_and_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = {build.key()}
+    monkeypatch.setitem(build.SETTINGS, "CGO_ENABLED", "1")
+    keys.add(build.key())
+    monkeypatch.setattr(build, "_build_flags", lambda source: ["-race"])
+    keys.add(build.key())
+    monkeypatch.setattr(build.platform, "machine", lambda: "pdp11")
+    keys.add(build.key())
+    assert len(keys) == 4
+
+
 @pytest.mark.parametrize(
     ("environment", "expected"),
     [
@@ -232,6 +243,15 @@ def test_process_whose_first_thread_ended_is_alive_as_long_as_another_holds_its_
         assert process.alive
         processes.end([process], grace=0)
         until(lambda: not process.alive)
+
+
+def test_settings_of_the_callers_shell_do_not_reach_a_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ETCD_NAME", "mine")
+    monkeypatch.setenv("KUBECONFIG", "mine")
+    script = "import os; print([name for name in os.environ if name.startswith(('ETCD_', 'KUBE'))], flush=True)"
+    process = processes.start([sys.executable, "-c", script], log=tmp_path / "log", mark=tmp_path)
+    until(lambda: not process.alive)
+    assert (tmp_path / "log").read_text() == "[]\n"
 
 
 def test_process_is_found_by_its_mark_and_ended_although_it_ignores_sigterm(tmp_path: Path) -> None:

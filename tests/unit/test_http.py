@@ -1,6 +1,7 @@
 """The HTTP port against a server that misbehaves to order."""
 
 import gzip
+import socket
 import threading
 from types import SimpleNamespace
 
@@ -370,6 +371,29 @@ def test_a_stream_that_is_complete_ends_although_the_connection_stays_open():
 def test_an_event_without_its_end_is_an_error():
     with ScriptedServer(stream(added("a", 1), added("b", 2)[:-5])) as server:
         assert fail(lambda: list(HttpApi(server.credentials()).watch(PODS, resource_version="0"))).unreachable
+
+
+def test_a_connection_ends_with_its_stream():
+    gone = threading.Event()
+
+    def until_the_client_leaves(peer):
+        peer.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n")
+        if peer.recv(1) == b"":
+            gone.set()
+        return False
+
+    with ScriptedServer(until_the_client_leaves) as server:
+        watch = HttpApi(server.credentials()).watch(PODS)
+        assert list(watch) == []
+        assert gone.wait(10)
+
+
+def test_peers_that_vanish_are_noticed_and_requests_are_not_held_back():
+    with ScriptedServer() as server:
+        connection = Connection(server.credentials().current, 5)
+        assert connection._socket.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+        assert connection._socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+        connection.close()
 
 
 def test_nothing_is_told_after_closing():

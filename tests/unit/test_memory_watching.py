@@ -213,3 +213,18 @@ def test_threads_lose_nothing_and_see_each_object_in_order():
     assert all(is_a_life(told) for told in readers[0].told.values())
     present = {item["metadata"]["name"] for item in api.list(CONFIG_MAPS, "default").items}
     assert present == {name for name, told in readers[0].told.items() if told[-1][1] != "DELETED"}
+
+
+def test_a_waiting_watch_looks_at_a_clock_that_was_moved(api, clock):
+    watch = api.watch(CONFIG_MAPS, "default", resource_version=api.resource_version, timeout=60, bookmarks=False)
+    ended = threading.Event()
+
+    def read():
+        list(watch)
+        ended.set()
+
+    threading.Thread(target=read, daemon=True).start()
+    assert not ended.wait(0.05)
+    clock.moment += timedelta(seconds=61)
+    api.tick()
+    assert ended.wait(10)

@@ -33,7 +33,7 @@ DEFAULT_MACHINE = Machine()
 class Nodes:
     """Stand-in nodes in a zone of their own. `with Nodes(cluster.api) as nodes: node = nodes.add(automatic=True)`."""
 
-    def __init__(self, connect: Callable[[], HttpApi], *, writers: int = WRITERS) -> None:
+    def __init__(self, connect: Callable[[], HttpApi]) -> None:
         self.zone = f"zone-{uuid4().hex[:8]}"
         self.lives: list[Life] = []
         """The process table with its history: every instance that ever ran here."""
@@ -48,7 +48,7 @@ class Nodes:
         self._shared = Surroundings(self._api, self._queue, pod_ips, self.lives.append, self._problems.append, beat, self._unregister)
         self._closing = threading.Event()
         self._beating = threading.Lock()
-        loops = [("heart", self._beat), *((f"writer {number}", self._write) for number in range(writers))]
+        loops = [("heart", self._beat), *((f"writer {number}", self._write) for number in range(WRITERS))]
         self._threads = [threading.Thread(target=loop, name=f"kubelets' {name}", daemon=True) for name, loop in loops]
         for thread in self._threads:
             thread.start()
