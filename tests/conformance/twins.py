@@ -119,18 +119,22 @@ class Twins(RuleBasedStateMachine):
             answer = act(side)
         except ApiError as error:
             return error.code, error.reason
-        return side.see(kind, answer) if isinstance(answer, dict) else answer
+        return side.see(kind, answer) if isinstance(answer, dict) and "metadata" in answer else answer
 
     @initialize()
     def begin(self) -> None:
         """Something to work on, or most operations would meet nothing."""
         for kind in KINDS:
             body = {"labels": {"x": "1"}, "finalizers": None, "spec": {"size": 1}, "status": None, "word": "x"}
-            self.create(kind, "a", body)
+            self.create(kind, "a", body, None)
 
-    @rule(kind=kinds, name=names, body=bodies())
-    def create(self, kind: str, name: str, body: dict[str, Any]) -> None:
-        self.both(kind, lambda side: side.api.create(KINDS[kind], build(kind, name, body), side.namespace).object)
+    @rule(kind=kinds, name=names, body=bodies(), validation=st.sampled_from([None, "Ignore", "Warn", "Strict"]))
+    def create(self, kind: str, name: str, body: dict[str, Any], validation: Any) -> None:
+        def act(side: Side) -> Any:
+            made = side.api.create(KINDS[kind], build(kind, name, body), side.namespace, field_validation=validation)
+            return {**side.see(kind, made.object), "warnings": sorted(made.warnings)}
+
+        self.both(kind, act)
 
     @rule(kind=kinds, name=names, body=bodies(), version=conditions, uid=conditions)
     def replace(self, kind: str, name: str, body: dict[str, Any], version: str, uid: str) -> None:
@@ -233,7 +237,7 @@ class Twins(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         """Compare the streams."""
-        empty = {"labels": None, "finalizers": None, "spec": {}, "status": None, "word": "x"}
+        empty = {"labels": {"x": "1"}, "finalizers": None, "spec": {}, "status": None, "word": "x"}
         for kind, resource in KINDS.items():
             for side in self.sides:
                 side.api.create(resource, build(kind, LAST_NAME, empty), side.namespace)
@@ -242,22 +246,25 @@ class Twins(RuleBasedStateMachine):
                 memory, server = (told(side, kind, side.watches[kind]) for side in self.sides)
                 assert memory == server, "\n".join([f"watch of {kind} differs", "memory:", *map(str, memory), "server:", *map(str, server)])
             for kind in KINDS:
-                self.compare_resumed(kind)
+                self.compare_again(kind, middle=True)
+                self.compare_again(kind, middle=False, labels="x=1")
         finally:
             for side in self.sides:
                 for watch in side.watches.values():
                     watch.close()
                 side.world.clear(KINDS.values())
 
-    def compare_resumed(self, kind: str) -> None:
-        """A watch from a version in the middle of an object's life."""
+    def compare_again(self, kind: str, *, middle: bool, **selectors: str) -> None:
+        """A watch from the first version of an object, or from one in the middle of its life: the past as it is told afterwards."""
         lives = [side.sightings[kind, "a"] for side in self.sides]
-        starts = [life[len(life) // 2].version for life in lives]
-        watches = [side.world.watch(KINDS[kind], resource_version=start) for side, start in zip(self.sides, starts, strict=True)]
+        starts = [life[len(life) // 2 if middle else 0].version for life in lives]
+        watches = [
+            side.world.watch(KINDS[kind], resource_version=start, **selectors) for side, start in zip(self.sides, starts, strict=True)
+        ]
         memory, server = (told(side, kind, watch) for side, watch in zip(self.sides, watches, strict=True))
         for watch in watches:
             watch.close()
-        assert memory == server, f"resumed watch of {kind} differs\nmemory: {memory}\nserver: {server}"
+        assert memory == server, f"watch of {kind} differs afterwards ({selectors})\nmemory: {memory}\nserver: {server}"
 
 
 def told(side: Side, kind: str, watcher: Any) -> list[Any]:

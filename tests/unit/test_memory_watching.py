@@ -2,26 +2,13 @@
 
 import threading
 from contextlib import suppress
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
 
 from genericjob.local import MemoryApi
 from genericjob.reconcile.errors import ApiError
 from genericjob.reconcile.resources import CONFIG_MAPS, SECRETS, Key
-
-
-class Clock:
-    def __init__(self):
-        self.moment = datetime(2026, 1, 1, tzinfo=UTC)
-
-    def __call__(self):
-        return self.moment
-
-
-@pytest.fixture
-def clock():
-    return Clock()
 
 
 @pytest.fixture
