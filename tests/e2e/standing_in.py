@@ -4,7 +4,7 @@ The nodes are tainted, so that nobody else's pods land on them while tests share
 """
 
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from genericjob.reconcile.errors import ApiError
 from genericjob.reconcile.resources import RAW_PODS, Key
@@ -73,9 +73,10 @@ def history(server, namespace):
     watch = server.watch(RAW_PODS, namespace, resource_version=server.list(RAW_PODS, namespace).resource_version)
 
     def read():
-        for event in watch:
-            if event.object is not None:
-                events.append((event.type, event.object))  # noqa: PERF401 - others look on while it grows
+        with suppress(ApiError):  # some tests restart the server
+            for event in watch:
+                if event.object is not None:
+                    events.append((event.type, event.object))  # noqa: PERF401 - others look on while it grows
 
     thread = threading.Thread(target=read, name="history")
     thread.start()

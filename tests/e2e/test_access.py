@@ -109,34 +109,28 @@ def mount(account, door, directory, monkeypatch, secret):
 # ------------------------------------------------------------------------------------------------ replaced while running
 
 
-def test_a_mounted_token_is_replaced_while_running(account, door, tmp_path, monkeypatch, namespace):
+def test_tokens_in_files_are_replaced_while_running(account, door, tmp_path, monkeypatch, namespace):
+    """The mounted token of a pod, and the token file of a kubeconfig, bound to a Secret that is deleted."""
     mount(account, door, tmp_path, monkeypatch, "one")
-    api = HttpApi(in_cluster(tmp_path))
-    replaced(account, api, namespace, tmp_path / "token")
-
-
-def test_a_token_file_is_replaced_while_running(account, door, tmp_path, namespace):
-    (tmp_path / "token").write_text(account.token("one"))
-    api = HttpApi(from_kubeconfig(str(door.write(tmp_path / "config", {"tokenFile": str(tmp_path / "token")}))))
-    replaced(account, api, namespace, tmp_path / "token")
-
-
-def replaced(account, api, namespace, file):
-    api.list(CONFIG_MAPS, namespace)
-    watch = api.watch(CONFIG_MAPS, namespace, timeout=5)
+    files = from_kubeconfig(str(door.write(tmp_path / "config", {"tokenFile": str(tmp_path / "token")})))
+    apis = [HttpApi(in_cluster(tmp_path)), HttpApi(files)]
+    watches = [api.watch(CONFIG_MAPS, namespace, timeout=30) for api in apis]
     account.revoke("one")
+    for api in apis:
+        eventually(lambda api=api: shut_out(api, namespace))  # the server remembers a good token for ten seconds
+    (tmp_path / "token").write_text(account.token("two"))
+    for api, watch in zip(apis, watches, strict=True):
+        assert api.list(CONFIG_MAPS, namespace).items
+        assert next(iter(watch)).type == "ADDED"  # a stream goes on with the token it was opened with
+        watch.close()
 
-    def shut_out():
-        try:
-            api.list(CONFIG_MAPS, namespace)
-        except ApiError as error:
-            return error.unauthorized
-        return False
 
-    eventually(shut_out)  # the server remembers a good token for ten seconds
-    file.write_text(account.token("two"))
-    assert api.list(CONFIG_MAPS, namespace).items
-    list(watch)  # a stream goes on with the token it was opened with
+def shut_out(api, namespace):
+    try:
+        api.list(CONFIG_MAPS, namespace)
+    except ApiError as error:
+        return error.unauthorized
+    return False
 
 
 # ------------------------------------------------------------------------------------------------ closed ways

@@ -4,8 +4,8 @@ import pytest
 
 from e2e.standing_in import MACHINE, OURS, conditions, container, create, history, is_gone, make, stages, states, status, target, uid_of
 from genericjob.reconcile.resources import NODES, RAW_PODS, Key
-from harness.clusters import Namespaces, eventually
-from harness.kubelet import Nodes, Shutdown
+from harness.clusters import eventually
+from harness.kubelet import Shutdown
 
 
 @pytest.fixture
@@ -353,26 +353,6 @@ def test_instances_one_after_the_other_do_not_overlap(server, namespace, pod, no
 
 
 # ------------------------------------------------------------------------------------------------ lost machines
-
-
-@pytest.fixture(scope="module", autouse=True)
-def disaster(cluster, server):
-    """A lost node, a deleted one and a healthy one, and pods on the first two.
-
-    It takes the control plane a minute to see, so it happens before the module's first test and is looked at by the last.
-    """
-    with Nodes(cluster.api) as nodes, Namespaces(server).fresh() as namespace:
-        lost, deleted, _ = (nodes.add(machine=MACHINE, automatic=True) for _ in range(3))
-        at_once = {"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 0}
-        tolerations = [{"operator": "Exists", "effect": "NoSchedule"}, at_once]
-        left = make(server, namespace, lost, "left", tolerations=tolerations)
-        patient = make(server, namespace, lost, "patient", tolerations=[{"operator": "Exists"}])
-        orphan = make(server, namespace, deleted, "orphan", tolerations=tolerations)
-        eventually(lambda: all(status(server, key)["phase"] == "Running" for key in (left, patient, orphan)))
-        with history(server, namespace) as events:
-            lost.lose()
-            deleted.delete_node()
-            yield nodes, lost, left, patient, orphan, events
 
 
 LONG = 180.0

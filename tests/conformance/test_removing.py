@@ -1,4 +1,7 @@
-"""The end of objects: conditions, grace, finalizers, and what happens to those they own."""
+"""The end of objects: conditions, grace, finalizers, and what happens to those they own.
+
+Late in the alphabet on purpose: a real garbage collector needs half a minute to hear of a new kind.
+"""
 
 import pytest
 
