@@ -1,6 +1,7 @@
 """Fixtures of every level of tests. The cluster starts when the first test asks for it."""
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,12 @@ from harness.clusters import Cluster, Namespaces, started
 settings.register_profile("fixed", derandomize=True, deadline=None, print_blob=True)
 settings.register_profile("fresh", deadline=None, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
+
+
+def pytest_configure():
+    """Shells start background jobs deaf to Ctrl-C, and deafness is inherited; tests that press it need programs that listen."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
