@@ -143,7 +143,7 @@ def test_malformed_selectors_are_refused_at_the_door(world):
 
 
 def test_a_watch_that_ends_says_how_far_it_came(world, now):
-    watcher = world.watch(WIDGETS, resource_version=now, timeout=6)
+    watcher = world.watch(WIDGETS, resource_version=now, timeout=world.seconds(6))
     elsewhere = world.api.create(WIDGETS, {**widget(), "metadata": {"generateName": "elsewhere-"}}, "kube-system").object
     assert watcher.end() is None
     world.api.delete(WIDGETS, Key("kube-system", elsewhere["metadata"]["name"]))
@@ -155,7 +155,7 @@ def test_a_watch_that_ends_says_how_far_it_came(world, now):
 
 
 def test_bookmarks_can_be_declined(world, now):
-    watcher = world.watch(WIDGETS, resource_version=now, timeout=2, bookmarks=False)
+    watcher = world.watch(WIDGETS, resource_version=now, timeout=world.seconds(2), bookmarks=False)
     assert watcher.end() is None
     assert watcher.events == []
 
@@ -210,14 +210,14 @@ def test_a_version_before_all_history_is_gone(world):
 
 
 def test_a_version_from_the_future_is_silence(world, now):
-    watcher = world.watch(WIDGETS, resource_version=str(int(now) + 1_000_000), timeout=2, bookmarks=False)
+    watcher = world.watch(WIDGETS, resource_version=str(int(now) + 1_000_000), timeout=world.seconds(2), bookmarks=False)
     make(world, "a")
     assert watcher.end() is None
     assert watcher.events == []
 
 
 def test_a_watch_ends_quietly_at_its_time(world, now):
-    watcher = world.watch(WIDGETS, resource_version=now, timeout=1)
+    watcher = world.watch(WIDGETS, resource_version=now, timeout=world.seconds(1))
     assert watcher.end() is None
 
 

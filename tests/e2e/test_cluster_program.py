@@ -292,7 +292,7 @@ def test_directory_with_foreign_files_is_left_alone(clusters: Path, command: Com
     assert treasure.exists()
 
 
-@pytest.mark.parametrize("component", COMPONENTS)
+@pytest.mark.parametrize("component", [ETCD, APISERVER, CONTROLLERS])
 def test_component_that_does_not_start_is_named_with_its_log(component: str, clusters: Path, programs: Path, tmp_path: Path) -> None:
     for path in programs.iterdir():
         if path.name != component:
@@ -306,8 +306,7 @@ def test_component_that_does_not_start_is_named_with_its_log(component: str, clu
     assert_nothing_left(Plane("broken", directory=clusters))
 
 
-@pytest.mark.parametrize("name", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("moment", [ETCD, SCHEDULER])
+@pytest.mark.parametrize(("moment", "name"), [(ETCD, signal.SIGTERM), (SCHEDULER, signal.SIGINT)])
 def test_interrupted_up_leaves_nothing(moment: str, name: signal.Signals, clusters: Path, command: Command) -> None:
     cut = Plane("cut", directory=clusters)
     with command.start("up", "--name=cut") as up:
@@ -319,8 +318,7 @@ def test_interrupted_up_leaves_nothing(moment: str, name: signal.Signals, cluste
     assert_nothing_left(cut)
 
 
-@pytest.mark.parametrize("remedy", ["down", "up"])
-@pytest.mark.parametrize("moment", [ETCD, CONTROLLERS])
+@pytest.mark.parametrize(("moment", "remedy"), [(ETCD, "up"), (CONTROLLERS, "down")])
 def test_after_a_killed_up_all_is_put_right(moment: str, remedy: str, clusters: Path, command: Command) -> None:
     half = Plane("half", directory=clusters)
     with command.start("up", "--name=half") as up:
@@ -347,7 +345,7 @@ def test_cluster_of_a_program_that_is_gone_is_taken_down_by_the_next_up(shared: 
     assert command.run("down", "--name=next").returncode == 0
 
 
-@pytest.mark.parametrize("listener", [ETCD, APISERVER, SCHEDULER])
+@pytest.mark.parametrize("listener", [ETCD, APISERVER])
 def test_port_taken_in_the_last_moment_is_replaced(listener: str, clusters: Path, programs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     chosen: list[dict[str, int]] = []
     with socket.create_server(("127.0.0.1", 0)) as busy:
