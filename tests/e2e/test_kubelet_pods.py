@@ -316,7 +316,7 @@ def test_the_process_table_outlives_the_server_s_memory(server, pod, node, nodes
     assert is_gone(server, pod)
     assert nodes.running == {uid}
     node.let_go(uid)
-    assert not nodes.running
+    eventually(lambda: not nodes.running)  # once the node has noticed
 
 
 def test_a_force_deleted_pod_ends_when_the_node_notices(server, pod, node, nodes):
@@ -338,7 +338,7 @@ def test_the_end_of_an_instance_does_not_touch_its_successor(server, namespace, 
     assert nodes.running == {old, new}
     assert [{one.uid, two.uid} for one, two in nodes.overlaps()] == [{old, new}]
     node.let_go(old)
-    assert nodes.running == {new}
+    eventually(lambda: nodes.running == {new})
     assert (uid_of(server, pod), status(server, pod)["phase"]) == (new, "Running")
 
 
