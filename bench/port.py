@@ -316,7 +316,7 @@ client, API server and etcd share the cores. Medians of {ROUNDS} rounds; the con
 ## The API port over HTTP
 
 A real kube-apiserver with TLS. "Bare loop" is `http.client` with one connection per thread, the same ready bodies, and nothing else:
-no retries, no decoding of the answer, no errors, no token. It is the most that any Python client can do.
+no retries, no decoding of the answer, no errors, no token.
 
 | what | port | bare loop | aim |
 |---|---:|---:|---:|
