@@ -292,7 +292,7 @@ def test_directory_with_foreign_files_is_left_alone(clusters: Path, command: Com
     assert treasure.exists()
 
 
-@pytest.mark.parametrize("component", [ETCD, APISERVER, CONTROLLERS])
+@pytest.mark.parametrize("component", COMPONENTS)
 def test_component_that_does_not_start_is_named_with_its_log(component: str, clusters: Path, programs: Path, tmp_path: Path) -> None:
     for path in programs.iterdir():
         if path.name != component:
