@@ -1,0 +1,123 @@
+"""What the API server refuses beyond types and limits, as rules in its own language (CEL).
+
+A transition rule (one that speaks of `oldSelf`) is not asked where its field is added or removed. So the rules that keep a field from being
+changed stand on an object that is always there, the spec or the whole job, and ask on both sides whether the field is there. Only the whole
+job sees its name and its status.
+
+EVERY RULE IS ASKED ON EVERY WRITE, those of the status and the removal of a finalizer included. A job that an older definition let pass
+must still be told what is wrong with it, and must be able to go: so the other rules are asked of new jobs, and of old ones only where
+what they are about has changed.
+
+The server sees nothing inside of pod templates: they are open. What is wrong there is told when the first pod is created.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from .names import NAME_LIMIT
+from .spec import MAX_REPLICAS
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A condition that must hold, and what is said where it does not."""
+
+    holds: str
+    message: str
+    field: str = ""
+    """What the message is about, seen from where the rule stands."""
+    reason: Literal["FieldValueInvalid", "FieldValueForbidden", "FieldValueRequired"] = "FieldValueInvalid"
+    """The server knows one more, for duplicates, but does not show the message then."""
+    asked: Literal["at a change", "at creation", "at both"] = "at a change"
+    unchanged: str = ""
+    """For a rule that is asked at both: how to tell that what it is about is as it was."""
+
+    def schemas(self) -> Iterator[dict[str, Any]]:
+        """As the server wants it."""
+        told = {"message": self.message, "reason": self.reason} | ({"fieldPath": f".{self.field}"} if self.field else {})
+        if self.asked != "at a change":
+            yield {"rule": f"oldSelf.hasValue() || {self.holds}", "optionalOldSelf": True, **told}
+        if self.asked != "at creation":
+            # A RULE OF ITS OWN: of an optional `oldSelf` the server does not know the size, and so the cost.
+            yield {"rule": f"{self.unchanged} || {self.holds}" if self.unchanged else self.holds, **told}
+
+
+def _there(self: str, path: str) -> str:
+    """Whether a field is there, at whatever depth."""
+    names = path.split(".")
+    return " && ".join(f"has({'.'.join((self, *names[: depth + 1]))})" for depth in range(len(names)))
+
+
+def _fixed(path: str, *, unless: str = "") -> Rule:
+    """A field is the same on both sides, or on both sides absent."""
+    new, old = _there("self", path), _there("oldSelf", path)
+    same = f"({new} ? ({old} && self.{path} == oldSelf.{path}) : !({old}))"
+    return Rule(f"{unless} || {same}" if unless else same, "cannot be changed", path, "FieldValueForbidden")
+
+
+def _sum(self: str) -> str:
+    return f"{self}.replicaSpecs.map(one, one.replicas).sum()"
+
+
+_SAME_REPLICAS = (
+    "(self.spec.replicaSpecs.size() == oldSelf.spec.replicaSpecs.size()"
+    " && self.spec.replicaSpecs.all(new, oldSelf.spec.replicaSpecs.exists(old, old.type == new.type && old.replicas == new.replicas)))"
+)
+_PAUSED = (
+    f"({_there('oldSelf.spec', 'runMode.pause')} && oldSelf.spec.runMode.pause.enabled"
+    f" && {_there('oldSelf', 'status.phase')} && oldSelf.status.phase == 'Paused')"
+)
+
+RULES: Mapping[str, tuple[Rule, ...]] = {
+    "": (
+        Rule(
+            "self.spec.replicaSpecs.all(one, one.replicas == 0"
+            f" || size(self.metadata.name) + size(one.type) + size(string(one.replicas - 1)) + 2 <= {NAME_LIMIT})",
+            f"pods are named <job>-<type>-<rank>, and such a name has at most {NAME_LIMIT} characters: shorten metadata.name or the type",
+            "metadata.name",
+            asked="at both",
+            unchanged=_SAME_REPLICAS,
+        ),
+        Rule(
+            "!has(self.spec.service) || self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",
+            "services are named <job>-<type>-<rank>: with spec.service the name of a job begins with a letter and has only a-z, 0-9 and -",
+            "metadata.name",
+            asked="at creation",
+        ),
+        Rule(
+            f"{_PAUSED} || {_SAME_REPLICAS}",
+            "types and numbers of replicas can be changed only while the job is paused and status.phase says so",
+            "spec.replicaSpecs",
+            "FieldValueForbidden",
+        ),
+    ),
+    "spec": (
+        Rule(
+            f"{_sum('self')} <= {MAX_REPLICAS}",
+            f"a job has at most {MAX_REPLICAS} replicas in sum",
+            "replicaSpecs",
+            asked="at both",
+            unchanged=f"{_sum('self')} <= {_sum('oldSelf')}",
+        ),
+        _fixed("service"),
+        _fixed("scheduler"),
+        _fixed("managedBy"),
+        # A job goes on when its pause is removed, and what was said there goes with it.
+        _fixed("runMode.pause.resumeSpecs", unless=f"!({_there('self', 'runMode.pause')})"),
+    ),
+    "spec.service.ports": (
+        Rule(
+            "self.size() <= 1 || self.all(one, has(one.name) && one.name != '')",
+            "one of several ports needs a name",
+            reason="FieldValueRequired",
+            asked="at creation",
+        ),
+        Rule(
+            "self.all(one, !has(one.name) || one.name == '' || self.exists_one(other, has(other.name) && other.name == one.name))",
+            "two ports have the same name",
+            asked="at creation",
+        ),
+    ),
+}
+"""By the field they stand on; the empty one is the whole job."""

@@ -1,0 +1,234 @@
+"""The spec of a GenericJob, as users write it.
+
+Tolerant where the API server is the judge (pod templates stay opaque: the server refuses what is wrong in them with its own words), strict
+in what the controller itself reads. Field descriptions are what `kubectl explain` shows.
+
+The CRD is made of these models (`crd.py`), so what the server needs to know beyond types stands here too: limits, because it works out the
+worst case of every rule before it accepts one, and which lists are maps. Each limit is one that no job which can run will meet.
+"""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema, field_validator
+from pydantic.alias_generators import to_camel
+
+from .names import MANAGER
+
+MAX_REPLICAS = 10_000
+"""Replicas of a job, of all its types together: what the status of one object has been measured to hold."""
+MAX_TYPES = 64
+MAX_TYPE_LENGTH = 59
+"""A pod's name has 63 characters at most, and besides the type there are one of the job, two dashes and a digit."""
+MAX_RULES = MAX_REPLICAS
+"""Enough to say of each replica that the job fails with it."""
+MAX_PORTS = 64
+MAX_WORDS = 1_024
+MAX_WORD_LENGTH = 131_072
+"""Linux starts no program with a longer argument."""
+
+LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+INT_OR_STRING = {"anyOf": [{"type": "integer"}, {"type": "string"}], "x-kubernetes-int-or-string": True}
+
+
+class _Model(BaseModel):
+    """Frozen, camel-cased in manifests, and blind to fields that a newer version may add."""
+
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, frozen=True, extra="ignore")
+
+
+def _rank(value: object) -> object:
+    """Ranks may be written as digits in quotes: vendors' tools do."""
+    return int(value) if isinstance(value, str) and value.isascii() and value.isdigit() else value
+
+
+def _map_by(*keys: str) -> dict[str, Any]:
+    """A list that is a map: the server refuses two elements with the same keys, and old and new elements correspond by them."""
+    return {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": list(keys)}
+
+
+RankNumber = Annotated[
+    int,
+    BeforeValidator(_rank),
+    Field(ge=0, strict=True),
+    WithJsonSchema(INT_OR_STRING | {"minimum": 0, "pattern": "^[0-9]+$", "maxLength": 9}),
+]
+Ranks = Annotated[tuple[RankNumber, ...], Field(max_length=MAX_REPLICAS)]
+Rule = Annotated[Mapping[str, Ranks], Field(max_length=MAX_TYPES)]
+"""Exact ranks by type. All of them together."""
+
+TypeName = Annotated[str, Field(min_length=1, max_length=MAX_TYPE_LENGTH, pattern=f"^{LABEL}$")]
+Words = Annotated[tuple[Annotated[str, Field(max_length=MAX_WORD_LENGTH)], ...], Field(max_length=MAX_WORDS)]
+"""A command or its arguments."""
+Template = Annotated[dict[str, Any], WithJsonSchema({"type": "object", "x-kubernetes-preserve-unknown-fields": True})]
+
+
+class RestartPolicy(_Model):
+    """When a replica is started again."""
+
+    policy: Literal["Never", "OnFailure", "Always"] = Field(default="OnFailure", description="Never, OnFailure (default) or Always.")
+    limit: int | None = Field(
+        default=None,
+        ge=0,
+        description="How often one replica is started again at most. Unset means 0, and no limit for the policy Always.",
+    )
+
+
+class ReplicaSpec(_Model):
+    """Replicas of one type."""
+
+    type: TypeName = Field(description="Name of this type of replica; part of the names of its pods and services.")
+    replicas: int = Field(default=1, ge=0, le=MAX_REPLICAS, description="How many replicas there are; their ranks are 0 to replicas - 1.")
+    restart_policy: RestartPolicy = Field(default=RestartPolicy(), description="When a replica is started again.")
+    template: Template = Field(
+        default_factory=dict,
+        description="The pod of a replica (core/v1 PodTemplateSpec). $(type), $(rank), $(replicas[T]), $(service.T[R].host) and "
+        "$(service.port[P]) are replaced in command, args and env values of its containers.",
+    )
+
+
+TargetPort = Annotated[int | str, WithJsonSchema(INT_OR_STRING | {"minimum": 0, "maximum": 65535, "maxLength": 15})]
+
+
+class ServicePort(_Model):
+    """A port, as in a core/v1 Service."""
+
+    name: str = Field(
+        default="",
+        max_length=63,
+        pattern=f"^({LABEL})?$",
+        description="Name of the port: $(service.port[NAME]) is its number. One of several needs one.",
+    )
+    port: int = Field(ge=1, le=65535, description="Number of the port.")
+    target_port: TargetPort | None = Field(default=None, description="Port of the pod, as a number or by name, if it is another one.")
+    protocol: Literal["TCP", "UDP", "SCTP"] = Field(default="TCP", description="TCP (default), UDP or SCTP.")
+    app_protocol: str | None = Field(default=None, max_length=317, description="A hint at the protocol spoken, as in a core/v1 Service.")
+    node_port: int | None = Field(
+        default=None, ge=0, le=65535, description="As in a core/v1 Service, which refuses it for services inside a cluster."
+    )
+
+
+class Service(_Model):
+    """How replicas reach each other."""
+
+    ports: tuple[ServicePort, ...] = Field(
+        default=(),
+        max_length=MAX_PORTS,
+        description="Ports of each replica.",
+        json_schema_extra=_map_by("port", "protocol"),
+    )
+
+
+class T9kScheduler(_Model):
+    """The T9k scheduler's view of a job."""
+
+    queue: str = Field(default="default", min_length=1, max_length=63, description="Queue in which the job waits.")
+    priority: int = Field(default=0, ge=0, le=100, description="0 to 100; more is sooner.")
+
+
+class Scheduler(_Model):
+    """Who places the pods."""
+
+    # Spelled out: the alias generator makes t9KScheduler of it.
+    t9k_scheduler: T9kScheduler | None = Field(default=None, alias="t9kScheduler", description="Use the T9k scheduler.")
+
+
+class DebugReplicaSpec(_Model):
+    """How replicas of one type wait to be debugged."""
+
+    type: TypeName = Field(description="Type of the replicas.")
+    skip_init_container: bool = Field(default=False, description="Leave init containers out.")
+    command: Words | None = Field(default=None, description='What runs instead. Default: ["sleep", "inf"].')
+
+
+class Debug(_Model):
+    """Deploy the environment, do not start the work."""
+
+    enabled: bool = Field(default=False, description="Whether the job is debugged.")
+    replica_specs: tuple[DebugReplicaSpec, ...] = Field(
+        default=(), max_length=MAX_TYPES, description="Per type; a type not named has the defaults.", json_schema_extra=_map_by("type")
+    )
+
+
+class ResumeSpec(_Model):
+    """How replicas of one type go on after a pause."""
+
+    type: TypeName = Field(description="Type of the replicas.")
+    skip_init_container: bool = Field(default=False, description="Leave init containers out.")
+    command: Words | None = Field(default=None, description="Command after a pause. Default: the template's.")
+    args: Words | None = Field(default=None, description="Arguments after a pause. Default: the template's.")
+
+
+class Pause(_Model):
+    """Have no replicas for a while."""
+
+    enabled: bool = Field(default=False, description="Whether the job is paused. May be changed at any time.")
+    resume_specs: tuple[ResumeSpec, ...] = Field(
+        default=(), max_length=MAX_TYPES, description="How to go on. Cannot be changed.", json_schema_extra=_map_by("type")
+    )
+
+
+class RunMode(_Model):
+    """Ways to run other than at once."""
+
+    debug: Debug | None = Field(default=None, description="Deploy the environment, do not start the work.")
+    pause: Pause | None = Field(default=None, description="Have no replicas for a while.")
+
+
+class GenericJobSpec(_Model):
+    """What a job is made of, and when it ends."""
+
+    replica_specs: tuple[ReplicaSpec, ...] = Field(
+        min_length=1,
+        max_length=MAX_TYPES,
+        description="The types of replicas. Types and numbers of replicas can be changed only while the job is paused.",
+        json_schema_extra=_map_by("type"),
+    )
+    success_rules: tuple[Rule, ...] = Field(
+        default=(), max_length=MAX_RULES, description="The job succeeds when all replicas named by any one of these have succeeded."
+    )
+    failure_rules: tuple[Rule, ...] = Field(
+        default=(), max_length=MAX_RULES, description="The job fails when all replicas named by any one of these have failed for good."
+    )
+    service: Service | None = Field(default=None, description="Gives each replica a name that the others can reach. Cannot be changed.")
+    clean_up_policy: Literal["None", "Unfinished", "All"] = Field(default="None", description="Which pods are deleted when the job ends.")
+    scheduler: Scheduler | None = Field(
+        default=None, description="Who places the pods. Default: the cluster's scheduler. Cannot be changed."
+    )
+    run_mode: RunMode | None = Field(default=None, description="Debug and pause.")
+    managed_by: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=63,
+        description=f"Who runs the job. One that names another than {MANAGER} is left alone. Cannot be changed.",
+    )
+
+    @field_validator("replica_specs")
+    @classmethod
+    def _not_too_many(cls, found: tuple[ReplicaSpec, ...]) -> tuple[ReplicaSpec, ...]:
+        if sum(one.replicas for one in found) > MAX_REPLICAS:
+            raise ValueError(f"more than {MAX_REPLICAS} replicas in sum")
+        return found
+
+    def replicas(self, type: str) -> ReplicaSpec | None:
+        """The replicas of one type."""
+        return next((found for found in self.replica_specs if found.type == type), None)
+
+    @property
+    def total(self) -> int:
+        """Replicas of all types."""
+        return sum(found.replicas for found in self.replica_specs)
+
+
+class InvalidSpecError(Exception):
+    """A spec that admission should have refused; says which field and why."""
+
+
+def parse(spec: Any) -> GenericJobSpec:
+    """Read a spec that was decoded from JSON or YAML."""
+    try:
+        return GenericJobSpec.model_validate(spec)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in first["loc"])
+        raise InvalidSpecError(f"spec{path}: {first['msg']}") from None

@@ -1,0 +1,91 @@
+"""The status of a GenericJob, as the controller writes it and people read it.
+
+Structs of msgspec rather than models of pydantic: a status is read, computed and compared in every reconcile, and one with 1,000 replicas
+costs 0.5 ms this way and 5 ms the other.
+"""
+
+from datetime import datetime
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from .names import Phase, ReplicaPhase
+
+Moment = Annotated[datetime, Meta(tz=True)]
+
+
+def shown(default: Any) -> Any:
+    """A default that is written all the same: people look for the phase even when it is the first one."""
+    return msgspec.field(default_factory=lambda: default)
+
+
+class _Status(msgspec.Struct, frozen=True, rename="camel", gc=False):
+    """Values: compared, never changed."""
+
+
+class Condition(_Status, frozen=True):
+    """One statement about the job, and since when it is so."""
+
+    # Any text: what other versions have stored must not keep a job from being read.
+    type: Annotated[str, Meta(description="Initialized, Running, ReplicaFailure, Completed, Failed or Paused.")]
+    status: Annotated[str, Meta(description="True, False or Unknown.")]
+    reason: Annotated[str, Meta(description="Why, in one word.")]
+    message: Annotated[str, Meta(description="Why, in a sentence.")]
+    last_transition_time: Annotated[Moment, Meta(description="When the status last changed.")]
+
+
+class Aggregate(_Status, frozen=True):
+    """How many replicas are in each phase; they always sum to all."""
+
+    creating: Annotated[int, Meta(description="No pod exists yet.")] = 0
+    pending: Annotated[int, Meta(description="The pod waits: for a node, an image, its containers.")] = 0
+    running: Annotated[int, Meta(description="The pod runs.")] = 0
+    succeeded: Annotated[int, Meta(description="Ended well.")] = 0
+    failed: Annotated[int, Meta(description="Failed, and will not be started again.")] = 0
+    unknown: Annotated[int, Meta(description="The node does not answer.")] = 0
+    deleted: Annotated[int, Meta(description="The pod was deleted.")] = 0
+
+
+class ContainerStatus(_Status, frozen=True, omit_defaults=True):
+    """What a container does, or how it ended."""
+
+    name: Annotated[str, Meta(description="Name of the container.")]
+    state: Annotated[str, Meta(description="Waiting, Running or Terminated.")] = ""
+    exit_code: Annotated[int | None, Meta(description="How it ended.")] = None
+    reason: Annotated[str, Meta(description="Why it waits, or why it ended.")] = ""
+
+
+class Replica(_Status, frozen=True):
+    """One replica."""
+
+    name: Annotated[str, Meta(description="Name of its pod.")]
+    uid: Annotated[str, Meta(description="UID of its pod; empty while there is none.")]
+    phase: Annotated[ReplicaPhase, Meta(description="The pod's phase, or Creating, or Deleted.")]
+    containers: Annotated[tuple[ContainerStatus, ...], Meta(description="Its containers.")] = ()
+
+
+class Task(_Status, frozen=True, omit_defaults=True):
+    """All replicas of a type."""
+
+    type: Annotated[str, Meta(description="Type of the replicas.")]
+    restart_count: Annotated[int, Meta(description="How often replicas of this type were started again, in sum.")] = shown(0)
+    succeeded_ranks: Annotated[str, Meta(description="Ranks that ended well: 0-99,105. They are never run again.")] = ""
+    failed_ranks: Annotated[str, Meta(description="Ranks that failed for good.")] = ""
+    never_started_ranks: Annotated[str, Meta(description="Ranks that had no pod when the job ended.")] = ""
+    replicas: Annotated[tuple[Replica, ...], Meta(description="The replicas, by rank; of more than 1,000 only those that failed.")] = ()
+
+
+class GenericJobStatus(_Status, frozen=True, omit_defaults=True):
+    """Where a job stands."""
+
+    phase: Annotated[Phase, Meta(description="Pending, Running, Paused, Resuming, Succeeded, Failed or Unknown.")] = shown("Pending")
+    conditions: Annotated[tuple[Condition, ...], Meta(description="Initialized, Running, ReplicaFailure, Completed, Failed, Paused.")] = ()
+    ready: Annotated[str, Meta(description="Replicas that run or have succeeded, of all: 3/4.")] = ""
+    restarts: Annotated[int, Meta(description="How often replicas were started again, in sum.")] = shown(0)
+    aggregate: Annotated[Aggregate | None, Meta(description="How many replicas are in each phase.")] = None
+    tasks: Annotated[tuple[Task, ...], Meta(description="Replicas by type.")] = ()
+    observed_generation: Annotated[int, Meta(description="The generation of the spec that this status speaks of.")] = 0
+    start_time: Annotated[Moment | None, Meta(description="When the controller first saw the job.")] = None
+    completion_time: Annotated[Moment | None, Meta(description="When the job ended.")] = None
+    epoch: Annotated[int, Meta(description="Counts pauses: pods of an earlier epoch are not part of the job any more.")] = 0

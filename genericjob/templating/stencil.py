@@ -1,0 +1,44 @@
+"""Bytes with holes: everything that is the same for all ranks, prepared once.
+
+A body is made whole with markers where the ranks will differ, encoded, and cut at the markers. A body for a rank is then one join.
+
+Markers must be texts that cannot occur in what users wrote, because a marker in a user's text would be taken for a hole. So they are drawn
+at random after the user's text was stored: nobody can have written what did not exist yet. They never leave the process, since every one
+of them is replaced.
+"""
+
+from collections.abc import Sequence
+
+
+class Stencil:
+    """A text that is filled in often and differs in few places."""
+
+    def __init__(self, text: bytes, markers: Sequence[bytes]) -> None:
+        """Cut the text at the markers; no marker may be a part of another."""
+        pieces = _cut(text, markers)
+        self._pieces = [piece if isinstance(piece, bytes) else b"" for piece in pieces]
+        self._holes = [(at, piece) for at, piece in enumerate(pieces) if isinstance(piece, int)]
+
+    def fill(self, *values: bytes) -> bytes:
+        """The whole text, with these values in the order of the markers."""
+        pieces = self._pieces.copy()  # A COPY: several threads fill the same stencil
+        for at, number in self._holes:
+            pieces[at] = values[number]
+        return b"".join(pieces)
+
+
+def _cut(text: bytes, markers: Sequence[bytes]) -> list[bytes | int]:
+    """Text and numbers of markers, in their order. Split marker by marker: a pattern would be compiled anew for markers that are new."""
+    pieces: list[bytes | int] = [text]
+    for number, marker in enumerate(markers):
+        finer: list[bytes | int] = []
+        for piece in pieces:
+            if isinstance(piece, int):
+                finer.append(piece)
+                continue
+            first, *rest = piece.split(marker)
+            finer.append(first)
+            for part in rest:
+                finer += (number, part)
+        pieces = finer
+    return pieces
