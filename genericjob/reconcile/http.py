@@ -37,6 +37,10 @@ USER_AGENT = f"genericjob/{__version__} (python/{platform.python_version()}; {sy
 JSON, MERGE_PATCH, JSON_PATCH = "application/json", "application/merge-patch+json", "application/json-patch+json"
 
 
+Observe = Callable[[str, int, str, float], None]
+"""Is told of every request: method, code of the answer (0 for none), host and port of the server, seconds until the answer began."""
+
+
 @dataclass(frozen=True)
 class Timeouts:
     """Limits in seconds; nothing here ever waits for ever."""
@@ -78,11 +82,13 @@ class HttpApi:
         timeouts: Timeouts = Timeouts(),  # noqa: B008 - frozen
         throttling: Throttling = Throttling(),  # noqa: B008 - frozen
         sleep: Callable[[float], None] = time.sleep,
+        observe: Observe | None = None,
     ) -> None:
         self._credentials = credentials
         self._timeouts = timeouts
         self._throttling = throttling
         self._sleep = sleep
+        self._observe = observe
         self._pool = Pool()
 
     # -------------------------------------------------------------------------------------------- the port
@@ -232,7 +238,7 @@ class HttpApi:
         renewed = False
         while True:
             access = self._credentials.current
-            connection, reply = self._once(access, method, target, body, content, deadline, gzip=gzip, stream=stream)
+            connection, reply = self._observed(access, method, target, body, content, deadline, gzip=gzip, stream=stream)
             if reply.status < 300:
                 return connection, reply
             error = self._refusal(connection, reply, method)
@@ -247,6 +253,19 @@ class HttpApi:
             if error.unauthorized:
                 error = ApiError(error.code, error.reason, f"{unauthorized_hint(access)} ({access.url} says: {error.message})")
             raise error
+
+    def _observed(
+        self, access: Access, method: str, target: str, body: bytes, content: str, deadline: float, *, gzip: bool, stream: bool
+    ) -> tuple[Connection, Reply]:
+        if self._observe is None:
+            return self._once(access, method, target, body, content, deadline, gzip=gzip, stream=stream)
+        begin, code = time.monotonic(), NO_ANSWER
+        try:
+            connection, reply = self._once(access, method, target, body, content, deadline, gzip=gzip, stream=stream)
+            code = reply.status
+        finally:
+            self._observe(method, code, access.authority, time.monotonic() - begin)
+        return connection, reply
 
     def _once(
         self, access: Access, method: str, target: str, body: bytes, content: str, deadline: float, *, gzip: bool, stream: bool

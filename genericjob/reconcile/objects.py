@@ -199,7 +199,12 @@ _NOTHING: Mapping[str, str] = {}
 
 def slim_object(wire: WireObject) -> Object:
     """Keep the metadata."""
-    return Object(*_meta(wire.metadata or _NO_META, frozenset()))
+    return Object(*metadata(wire))
+
+
+def metadata(wire: WireObject) -> "Metadata":
+    """The fields of an `Object`, in their order: for kinds that have more."""
+    return _meta(wire.metadata or _NO_META, frozenset())
 
 
 def slim_pod(annotations: frozenset[str] = frozenset()) -> Callable[[WirePod], Pod]:
@@ -228,10 +233,10 @@ def slim_service(wire: WireService) -> Service:
     return Service(*_meta(wire.metadata or _NO_META, frozenset()), intern(spec.cluster_ip or ""), ports)
 
 
-_Meta = tuple[str, str, str, str, int, Mapping[str, str], Mapping[str, str], str, tuple[str, ...], datetime | None, datetime | None]
+Metadata = tuple[str, str, str, str, int, Mapping[str, str], Mapping[str, str], str, tuple[str, ...], datetime | None, datetime | None]
 
 
-def _meta(meta: _WireMeta, annotations: frozenset[str]) -> _Meta:
+def _meta(meta: _WireMeta, annotations: frozenset[str]) -> Metadata:
     return (
         intern(meta.namespace or ""),
         intern(meta.name or ""),

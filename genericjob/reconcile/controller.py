@@ -1,0 +1,129 @@
+"""The loop around a reconcile function: take a key, look at it, do what the result says.
+
+A reconcile gets a key and returns a `Result`; whatever it raises is logged, counted and tried again later, and never ends a worker. A key
+that was served rests in proportion to the processor time it took, so an object that is large and changes often cannot use more than a tenth
+of one processor, and what happens to it meanwhile is looked at together.
+"""
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from .errors import ApiError
+from .metrics import ControllerMetrics, ReconcileResult
+from .primitives import Primitives, Thread
+from .queue import Queue
+from .resources import Key
+
+log = logging.getLogger(__name__)
+
+REST_PER_WORK = 9.0
+LONGEST_REST = 1.0
+"""Seconds. Nobody notices that a status is a second old; they would notice ten."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What becomes of a key after a reconcile."""
+
+    outcome: ReconcileResult
+    seconds: float = 0.0
+    reason: str = ""
+
+    @staticmethod
+    def again_in(seconds: float) -> "Result":
+        """Look again after a while."""
+        return Result("requeue_after", seconds=seconds)
+
+    @staticmethod
+    def give_up(reason: str) -> "Result":
+        """Trying again would change nothing: wait until something changes. Counted as a failure."""
+        return Result("terminal", reason=reason)
+
+
+DONE = Result("success")
+"""Nothing is left to do until something changes."""
+AGAIN = Result("requeue")
+"""Look again soon, and later each time."""
+
+
+class Controller:
+    """Workers that serve one queue."""
+
+    def __init__(
+        self,
+        name: str,
+        reconcile: Callable[[Key], Result],
+        *,
+        queue: Queue[Key],
+        workers: int,
+        primitives: Primitives,
+        metrics: ControllerMetrics,
+        processor_time: Callable[[], float] = time.thread_time,
+    ) -> None:
+        self.name = name
+        self._reconcile = reconcile
+        self._queue, self._workers = queue, workers
+        self._primitives, self._metrics, self._processor_time = primitives, metrics, processor_time
+        self._threads: list[Thread] = []
+
+    def start(self) -> None:
+        """Begin to work."""
+        self._threads = [self._primitives.start(f"{self.name}-{n}", self._work) for n in range(1, self._workers + 1)]
+
+    def stop(self, timeout: float, *, drain: bool = True) -> bool:
+        """Take no more keys and finish what is ready (without `drain`: at work), so long at most; whether all workers have ended."""
+        deadline = self._primitives.monotonic() + timeout
+        self._queue.shut_down(drain=drain)
+        ended = [thread.join(max(0.0, deadline - self._primitives.monotonic())) for thread in self._threads]
+        if not all(ended):
+            self._queue.shut_down(drain=False)
+        return all(ended)
+
+    def alive(self) -> bool:
+        """Whether every worker that was started is there."""
+        return all(thread.alive() for thread in self._threads)
+
+    # -------------------------------------------------------------------------------------------- a worker
+
+    def _work(self) -> None:
+        while (key := self._queue.get()) is not None:
+            self._serve(key)
+
+    def _serve(self, key: Key) -> None:
+        started, processor = self._primitives.monotonic(), self._processor_time()
+        self._metrics.active.inc()
+        try:
+            result = self._attempt(key)
+        finally:
+            self._metrics.active.dec()
+            rest = min(LONGEST_REST, REST_PER_WORK * (self._processor_time() - processor))
+            self._queue.done(key, rest=rest)
+        self._metrics.finished(result, self._primitives.monotonic() - started)
+
+    def _attempt(self, key: Key) -> ReconcileResult:
+        try:
+            return self._settle(key, self._reconcile(key))
+        except ApiError as error:
+            usual = error.conflict or error.throttled
+            about = {"job": str(key), "reason": error.reason}
+            log.log(logging.DEBUG if usual else logging.INFO, "%s %s: %s; will try again", self.name, key, error, extra=about)
+            self._queue.retry(key, at_least=error.retry_after or 0.0)
+        except Exception:
+            log.exception("%s %s: unexpected; will try again", self.name, key, extra={"job": str(key)})
+            self._metrics.panicked()
+            self._queue.retry(key)
+        return "error"
+
+    def _settle(self, key: Key, result: Result) -> ReconcileResult:
+        """Put the key back if it must be looked at again: WHILE IT IS AT WORK, so that it keeps its priority."""
+        if result.outcome == "requeue":
+            self._queue.retry(key)
+            return result.outcome
+        self._queue.forget(key)
+        if result.outcome == "requeue_after":
+            self._queue.again(key, result.seconds)
+        elif result.outcome == "terminal":
+            log.warning("%s %s: gave up: %s", self.name, key, result.reason, extra={"job": str(key)})
+        return result.outcome

@@ -1,0 +1,103 @@
+"""What a process is made of, as far as it has to know: how each part is started and ended, and what can be asked of it meanwhile."""
+
+from collections.abc import Callable
+from typing import Protocol
+
+
+class Informer(Protocol):
+    """A cache."""
+
+    @property
+    def synced(self) -> bool:
+        """Whether it has been filled once."""
+        ...
+
+    def start(self) -> None:
+        """Begin to fill."""
+        ...
+
+    def wait_synced(self, timeout: float, /) -> bool:
+        """Wait until it has been filled, so long at most."""
+        ...
+
+    def catch_up(self, timeout: float, /) -> bool:
+        """Wait until it has everything that has happened by now, so long at most."""
+        ...
+
+    def stop(self) -> object:
+        """Take in nothing more."""
+        ...
+
+
+class Controller(Protocol):
+    """Workers of one queue."""
+
+    @property
+    def name(self) -> str:
+        """Of what it works on."""
+        ...
+
+    def start(self) -> None:
+        """Begin to work."""
+        ...
+
+    def alive(self) -> bool:
+        """Whether none of its threads has died."""
+        ...
+
+    def stop(self, timeout: float, /) -> bool:
+        """Finish what was begun, so long at most; whether all is done."""
+        ...
+
+
+class Writer(Protocol):
+    """Sends writes."""
+
+    def stop(self, timeout: float, /) -> bool:
+        """End, so long at most; whether it has."""
+        ...
+
+
+class Recorder(Writer, Protocol):
+    """Sends events about objects."""
+
+    def start(self) -> None:
+        """Begin."""
+        ...
+
+
+class Elector(Protocol):
+    """Takes part in an election."""
+
+    def run(self, started: Callable[[], None], /) -> None:
+        """Return when the lease is lost, or after `stop`."""
+        ...
+
+    def stop(self) -> None:
+        """Make `run` return."""
+        ...
+
+    def release(self) -> None:
+        """Let a successor begin."""
+        ...
+
+    def complaint(self) -> str:
+        """What a liveness probe has to know."""
+        ...
+
+
+class Server(Protocol):
+    """Answers requests."""
+
+    @property
+    def name(self) -> str:
+        """Of its thread."""
+        ...
+
+    def serve(self) -> None:
+        """Run until `stop`."""
+        ...
+
+    def stop(self) -> None:
+        """Make `serve` return."""
+        ...

@@ -1,0 +1,312 @@
+"""One controller process, from its start to its end.
+
+    serve pages, fill caches  ──▶  be elected  ──▶  catch up  ──▶  work  ──▶  stop
+    (also while waiting to lead)                   with the server
+
+Caches are warm before the election, so that a successor begins at once. A new leader first lets its caches catch up with everything its
+predecessor wrote. When asked to stop it takes in nothing more, finishes what it has begun, and only then gives the lease away. A leader
+that LOSES the lease drains nothing: somebody else may be at work already, and the way out is the shortest one.
+
+What a process is made of is given to it; `parts.py` says what it knows of each.
+"""
+
+import gc
+import logging
+import os
+import signal
+import socket
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from .errors import ApiError
+from .health import Deaths, Health, stuck
+from .metrics import Metrics
+from .parts import Controller, Elector, Informer, Recorder, Server, Writer
+from .primitives import Primitives, System, Thread
+from .supervision import Supervisor
+
+log = logging.getLogger(__name__)
+
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How long to wait, in seconds."""
+
+    sync: float = 120.0
+    catch_up: float = 5.0
+    """For one try; there is always another."""
+    drain: float = 30.0
+    """A pod needs more time than this and twice `flush` to end (`terminationGracePeriodSeconds`)."""
+    flush: float = 5.0
+
+
+class Process:
+    """Runs once. `run` in the main thread, `stop` from any."""
+
+    def __init__(
+        self,
+        *,
+        informers: Mapping[str, Informer],
+        controllers: Sequence[Controller],
+        primitives: Primitives,
+        metrics: Metrics,
+        health: Health,
+        writer: Writer | None = None,
+        recorder: Recorder | None = None,
+        elector: Elector | None = None,
+        servers: Sequence[Server] = (),
+        limits: Limits = Limits(),  # noqa: B008 - frozen
+        when_filled: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Without an elector it leads at once. `when_filled` is called when all caches are: in a real process `settle_interpreter`."""
+        self._informers, self._controllers, self._servers = informers, controllers, servers
+        self._writer, self._recorder, self._elector = writer, recorder, elector
+        self._primitives, self._metrics, self._limits, self._when_filled = primitives, metrics, limits, when_filled
+        self._supervisor = Supervisor(primitives=primitives, metrics=metrics)
+        self._changed = primitives.condition()
+        """Guards and announces what follows."""
+        self._stopping = False
+        self._leading = elector is None
+        self._loss = ""
+        self._resigning = False
+        self._working = False
+        self._election: Thread | None = None
+        self._introduce(health)
+
+    def _introduce(self, health: Health) -> None:
+        deaths = Deaths(self._primitives)
+        self._metrics.on_thread_death(deaths.note)
+        health.live("threads", deaths.complaint)
+        health.live("workers", self._dead_workers)
+        health.live("reconciles", stuck(self._metrics.longest_at_work))
+        if self._elector:
+            health.live("leadership", self._elector.complaint)
+        health.ready("caches", lambda: f"not filled yet: {', '.join(missing)}" if (missing := self._unfilled()) else "")
+        health.ready("process", lambda: "it is stopping" if self._stopping else "")
+
+    def run(self) -> int:
+        """Do everything, and return the exit code."""
+        try:
+            return self._run()
+        except Exception:
+            log.exception("the controller ended unexpectedly")
+            return 1
+
+    def stop(self) -> None:
+        """Ask for a good end: `run` finishes what was begun and returns."""
+        with self._changed:
+            self._stopping = True
+            self._changed.notify_all()
+
+    def _run(self) -> int:
+        self._open()
+        for phase in (self._fill_caches, self._be_elected, self._catch_up, self._work):
+            if problem := phase() or self._loss:
+                # AT ONCE: what is half done is left to the successor, and every write of ours is refused by now.
+                log.error("%s", problem)
+                return 1
+            if self._stopping:
+                break
+        return self._close()
+
+    # -------------------------------------------------------------------------------------------- phases: what went wrong, or nothing
+
+    def _open(self) -> None:
+        for server in self._servers:
+            self._supervisor.start(server.name, server.serve)
+        if self._recorder:
+            self._recorder.start()
+        for informer in self._informers.values():
+            informer.start()
+
+    def _fill_caches(self) -> str:
+        deadline = self._primitives.monotonic() + self._limits.sync
+        for informer in self._informers.values():
+            while not self._ended() and not informer.wait_synced(1.0):
+                if self._primitives.monotonic() >= deadline:
+                    return (
+                        f"the caches of {', '.join(self._unfilled())} could not be filled within {self._limits.sync:g} s: "
+                        "is the server there, and may this process list and watch them?"
+                    )
+        if not self._stopping:
+            self._when_filled()
+        return ""
+
+    def _be_elected(self) -> str:
+        if self._elector:
+            self._election = self._primitives.start("elector", self._elect)
+        self._wait(lambda: self._leading or self._ended())
+        return ""
+
+    def _catch_up(self) -> str:
+        for name, informer in self._informers.items():
+            while not self._ended() and not self._caught_up(name, informer):
+                self._wait(self._ended, 1.0)
+        return ""
+
+    def _work(self) -> str:
+        self._working = True
+        for controller in self._controllers:
+            controller.start()
+        log.info("at work")
+        self._wait(self._ended)
+        return ""
+
+    # -------------------------------------------------------------------------------------------- the end
+
+    def _close(self) -> int:
+        """IN THIS ORDER: no intake, no work, no writes, no more to tell, and only then no lease."""
+        log.info("stopping: finishing what was begun")
+        for name, informer in self._informers.items():
+            _attempt(f"stopping the cache of {name}", informer.stop)
+        quiet = self._drained()
+        if self._loss:
+            log.error("%s", self._loss)
+            return 1
+        if self._writer:
+            quiet = _ended_well("the writer", self._writer, self._limits.flush) and quiet
+        if self._recorder:
+            _ended_well("the recorder", self._recorder, self._limits.flush)
+        self._resign(release=quiet and not self._loss)
+        self._supervisor.stop()
+        for server in self._servers:
+            _attempt(f"stopping {server.name}", server.stop)
+        log.info("stopped")
+        return 0 if quiet and not self._loss else 1
+
+    def _drained(self) -> bool:
+        """Let all workers finish at the same time; whether they did."""
+        ended: list[bool] = []
+
+        def drain(controller: Controller) -> None:
+            ended.append(_ended_well(f"work on {controller.name}", controller, self._limits.drain))
+            with self._changed:
+                self._changed.notify_all()
+
+        controllers = self._controllers if self._working else ()
+        for controller in controllers:
+            self._primitives.start(f"draining {controller.name}", lambda controller=controller: drain(controller))  # type: ignore[misc]
+        self._wait(lambda: len(ended) == len(controllers) or bool(self._loss), self._limits.drain + 1)
+        return len(ended) == len(controllers) and all(ended)
+
+    def _resign(self, *, release: bool) -> None:
+        if not self._elector:
+            return
+        self._resigning = True
+        self._elector.stop()
+        if self._election:
+            self._election.join(self._limits.flush)
+        if release:
+            _attempt("releasing the lease", self._elector.release)
+        else:
+            log.warning("the lease is not released, because something is still under way: a successor waits for its end")
+
+    # -------------------------------------------------------------------------------------------- inside
+
+    def _elect(self) -> None:
+        """The elector's thread. ITS END IS OUR END, whatever the reason, unless we asked for it."""
+        assert self._elector is not None  # noqa: S101 - for the type checker
+        try:
+            self._elector.run(self._led)
+        except Exception:
+            log.exception("the elector died")
+            self._metrics.thread_died("elector")
+        with self._changed:
+            if not self._resigning:
+                self._loss = "leader election lost"
+            self._changed.notify_all()
+
+    def _led(self) -> None:
+        with self._changed:
+            self._leading = True
+            self._changed.notify_all()
+
+    def _caught_up(self, name: str, informer: Informer) -> bool:
+        try:
+            if informer.catch_up(self._limits.catch_up):
+                return True
+            log.warning("the cache of %s has not caught up with the server yet", name)
+        except ApiError as error:
+            log.warning("the cache of %s cannot catch up with the server: %s", name, error)
+        return False
+
+    def _unfilled(self) -> Sequence[str]:
+        return [name for name, informer in self._informers.items() if not informer.synced]
+
+    def _dead_workers(self) -> str:
+        dead = [controller.name for controller in self._controllers if self._working and not self._stopping and not controller.alive()]
+        return f"threads of {', '.join(dead)} have died" if dead else ""
+
+    def _ended(self) -> bool:
+        return self._stopping or bool(self._loss)
+
+    def _wait(self, happened: Callable[[], bool], longest: float | None = None) -> None:
+        deadline = None if longest is None else self._primitives.monotonic() + longest
+        with self._changed:
+            while not happened():
+                left = None if deadline is None else deadline - self._primitives.monotonic()
+                if left is not None and left <= 0:
+                    return
+                self._changed.wait(left)
+
+
+def _attempt(what: str, do: Callable[[], object]) -> None:
+    """One thing that cannot be ended well must not keep the others from it."""
+    try:
+        do()
+    except Exception:
+        log.exception("%s failed", what)
+
+
+def _ended_well(what: str, part: Writer | Controller, limit: float) -> bool:
+    try:
+        if part.stop(limit):
+            return True
+        log.warning("%s did not end within %g s", what, limit)
+    except Exception:
+        log.exception("%s did not end well", what)
+    return False
+
+
+def settle_interpreter() -> None:
+    """Prepare for a long quiet life, once the caches are full.
+
+    What they hold stays: the garbage collector need not walk through a hundred thousand pods again and again, a pause of many milliseconds
+    each time. And threads that wait for others (a lease to renew, above all) get their turn after 1 ms instead of 5; while the caches were
+    being filled, fewer turns were better.
+    """
+    gc.collect()
+    gc.freeze()
+    sys.setswitchinterval(0.001)
+
+
+def install_signals(process: Process, *, leave: Callable[[int], object] = os._exit) -> None:
+    """SIGTERM and Ctrl-C stop the process well; a second one ends it at once. For the main thread.
+
+    A SIGNAL HANDLER MAY TAKE NO LOCK: it runs in the middle of whatever the main thread does, which may hold that very lock. So the
+    handlers do nothing, and a thread reads from a socket which signals have come; that works even while the main thread hangs.
+    """
+    reading, writing = socket.socketpair()
+    writing.setblocking(False)
+
+    def read() -> None:
+        asked = 0
+        while True:
+            for number in reading.recv(64):
+                if number not in STOP_SIGNALS:
+                    continue
+                asked += 1
+                if asked > 1:
+                    log.warning("asked again to stop: ending at once")
+                    leave(1)
+                    return
+                log.info("asked to stop by %s", signal.Signals(number).name)
+                process.stop()
+
+    for number in STOP_SIGNALS:
+        signal.signal(number, lambda *_: None)
+    signal.set_wakeup_fd(writing.detach(), warn_on_full_buffer=False)
+    System().start("signals", read)

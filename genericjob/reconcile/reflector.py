@@ -1,0 +1,270 @@
+"""The reflector: keeps a store equal to a resource on the server.
+
+It lists once and then watches. A watch that ends is followed by another from the version that the store has reached, so nothing is lost
+and nothing comes twice. A new list is needed only when the server does not know that version any more (410, told as a status or as an
+event), or when the answers make no sense; its difference from the store becomes changes like any others.
+
+    list ──▶ watch ──▶ ended by the server's timeout, or cut after a while ──▶ watch at once
+      ▲        │
+      │        ├─ no connection, 429, 401, 403, 5xx, over in no time ──▶ back off ──▶ watch from the same version
+      └────────┴─ 410, a version "too large", 404, silence, unreadable ──▶ back off ──▶ list
+
+Lists ask the server's store, never a cache that may be behind ("" and not "0"), in pages: no page keeps other threads from running for
+more than a moment, and objects that have not changed are not kept twice. A watch that tells the present state first (watch-list) would do
+without pages, but costs twice the processor time (5,000 pods: 0.38 s against 0.19 s) to save 4 MB for a moment: it has to be asked for.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from .api import Api, Event, Watch, pages
+from .errors import NO_ANSWER, ApiError
+from .metrics import ReflectorMetrics
+from .objects import Object
+from .primitives import Backoff, Flag, Primitives
+from .resources import Resource
+from .store import Change, Store
+from .versions import newer_or_same
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T", bound=Object)
+
+SENSELESS = frozenset(("Silent", "Unreadable"))
+"""Errors without an answer that the next watch from the same version would meet again."""
+
+PAGE = 500
+"""Objects per request of a list."""
+
+SHORT, TOO_LARGE, FORBIDDEN = "ShortWatch", "ResourceVersionTooLarge", 403
+
+
+@dataclass(frozen=True)
+class Timings:
+    """How patient a reflector is, in seconds."""
+
+    backoff: float = 0.8
+    longest_backoff: float = 30.0
+    watch: tuple[float, float] = (300.0, 600.0)
+    """The server ends a watch after a random time between these: informers that began together do not come back together."""
+    shortest_watch: float = 1.0
+    """A watch that is over sooner and brought nothing has failed, or we would ask for the next one a thousand times a second."""
+    hurried_watch: float = 3.0
+    """The server says how far a watch came two seconds before it ends; so one of three seconds soon knows."""
+    broken_watches: int = 5
+    """So many times in a row the server may fail to open a watch (5xx) before a list is tried."""
+
+
+class Reflector(Generic[T]):
+    """Lists and watches one resource, in one namespace or in all, into a store.
+
+    `changed` is called on the reflector's thread, after the store was updated, and must not block; `advanced` after every step, when
+    the store's version may have moved and everybody was told.
+    """
+
+    def __init__(
+        self,
+        api: Api,
+        resource: Resource[T],
+        store: Store[T],
+        *,
+        namespace: str = "",
+        labels: str = "",
+        changed: Callable[[Change[T]], None],
+        advanced: Callable[[], None] = lambda: None,
+        primitives: Primitives,
+        metrics: ReflectorMetrics,
+        timings: Timings = Timings(),  # noqa: B008 - frozen
+        watch_list: bool = False,
+    ) -> None:
+        self._api, self._resource, self._store = api, resource, store
+        self._namespace, self._labels = namespace, labels
+        self._changed, self._advanced = changed, advanced
+        self._primitives, self._metrics, self._timings = primitives, metrics, timings
+        self._backoff = Backoff(primitives, first=timings.backoff, limit=timings.longest_backoff)
+        self._stopping = Flag(primitives)
+        self._name = f"{resource.full_name} in {namespace or 'all namespaces'}"
+        self._open: Watch[T] | None = None
+        self._wanted = ""
+        self._must_list = True
+        self._watch_list, self._watch_list_works = watch_list, False
+        self._broken = 0
+        self._alive = primitives.monotonic()
+        self.listed = False
+        """Whether the first list is in the store and `changed` has seen all of it."""
+        metrics.follow(store.__len__, lambda: primitives.monotonic() - self._alive)
+
+    def run(self) -> None:
+        """Follow the server until `stop()`. Failed requests are met here; anything else is raised, and this may be called again."""
+        while not self._stopping:
+            try:
+                if self._must_list:
+                    self._list()
+                else:
+                    self._watch()
+            except ApiError as error:
+                self._recover(error)
+
+    def stop(self) -> None:
+        """End `run()`, from any thread: a watch or a wait is over at once, a request that is under way when it is answered."""
+        self._stopping.set()
+        self._interrupt()
+
+    def reach(self, version: str) -> None:
+        """Get to a version soon, although nothing may happen here: by a watch that ends soon and says how far it came, or by a list."""
+        if version != self._wanted and not newer_or_same(self._store.version, version):
+            self._wanted = version
+            self._interrupt()
+
+    def _interrupt(self) -> None:
+        watch = self._open
+        if watch is not None:
+            watch.close()
+
+    def _interrupted(self, wanted: str) -> bool:
+        return bool(self._stopping) or self._wanted != wanted
+
+    # -------------------------------------------------------------------------------------------- listing
+
+    def _list(self) -> None:
+        if self._watch_list:
+            try:
+                self._list_by_watching()
+            except ApiError as error:
+                if self._watch_list_works:
+                    raise
+                # A server that cannot do it says so in many ways; a list will show whether it was that.
+                self._watch_list = False
+                log.info("%s: will be listed, not watched from the beginning: %s", self._name, error)
+            else:
+                return
+        began = self._primitives.monotonic()
+        items: list[T] = []
+        version = ""
+        for page in pages(self._api, self._resource, self._namespace, labels=self._labels, limit=PAGE):
+            if self._stopping:
+                return
+            items += map(self._store.known, page.items)
+            version = version or page.resource_version
+        self._replace(items, version, began)
+
+    def _list_by_watching(self) -> None:
+        """Take the present state from the beginning of a watch (watch-list), and go on with that watch."""
+        began, wanted = self._primitives.monotonic(), self._wanted
+        with self._watching("", self._watch_time(), wanted, initial_events=True) as events:
+            found: dict[tuple[str, str], T] = {}
+            for event in events:
+                if event.object is None:
+                    break
+                if event.type == "DELETED":
+                    found.pop((event.object.namespace, event.object.name), None)
+                else:
+                    found[event.object.namespace, event.object.name] = self._store.known(event.object)
+            else:
+                if self._interrupted(wanted):
+                    return
+                raise ApiError(NO_ANSWER, "Unreachable", "the watch ended before its initial events did")
+            if not event.initial_events_end:
+                raise ApiError(NO_ANSWER, "Unreadable", "the server does not say where the initial events end")
+            self._replace(found.values(), event.resource_version, began)
+            self._watch_list_works = True
+            self._follow(events, wanted)
+
+    def _replace(self, items: Iterable[T], version: str, began: float) -> None:
+        # AN EMPTY ANSWER OF SOME PROXY IS NOT AN EMPTY CLUSTER: a list has a version.
+        if not version:
+            raise ApiError(NO_ANSWER, "Unreadable", "the server sent a list without a version")
+        for change in self._store.replace(items, version):
+            self._changed(change)
+        self._alive = self._primitives.monotonic()
+        self._metrics.listed(self._alive - began)
+        self._must_list, self.listed = False, True
+        self._advanced()
+
+    # -------------------------------------------------------------------------------------------- watching
+
+    def _watch(self) -> None:
+        wanted = self._wanted
+        hurried = not newer_or_same(self._store.version, wanted)
+        seconds = self._timings.hurried_watch if hurried else self._watch_time()
+        with self._watching(self._store.version, seconds, wanted) as events:
+            self._follow(events, wanted)
+        # NOT BEFORE: a list does not tell how objects ended that it no longer has.
+        if hurried and not newer_or_same(self._store.version, wanted):
+            self._must_list = True
+
+    @contextmanager
+    def _watching(self, version: str, seconds: float, wanted: str, *, initial_events: bool = False) -> Iterator[Iterator[Event[T]]]:
+        with self._api.watch(
+            self._resource,
+            self._namespace,
+            resource_version=version,
+            labels=self._labels,
+            timeout=seconds,
+            initial_events=initial_events,
+        ) as watch:
+            self._open = watch
+            try:
+                # WHO INTERRUPTS SAYS SO FIRST AND LOOKS FOR A WATCH THEN; here it is the other way round, so one of both closes it.
+                if self._interrupted(wanted):
+                    watch.close()
+                yield iter(watch)
+            finally:
+                self._open = None
+
+    def _follow(self, events: Iterator[Event[T]], wanted: str) -> None:
+        began, brought = self._primitives.monotonic(), False
+        try:
+            for event in events:
+                for change in self._store.apply(event):
+                    self._changed(change)
+                if event.object is not None:
+                    brought = True
+                self._broken = 0
+                self._alive = self._primitives.monotonic()
+                self._metrics.event()
+                self._advanced()
+        except ApiError as error:
+            if not _is_cut(error) or self._primitives.monotonic() - began < self._timings.shortest_watch:
+                raise
+            log.info("%s: %s", self._name, error)
+            self._metrics.watch_ended("error")
+            return
+        if self._interrupted(wanted):
+            return
+        if not brought and self._primitives.monotonic() - began < self._timings.shortest_watch:
+            raise ApiError(NO_ANSWER, SHORT, "the watch was over in no time and brought nothing")
+        self._metrics.watch_ended("timeout")
+
+    def _watch_time(self) -> float:
+        shortest, longest = self._timings.watch
+        return shortest + (longest - shortest) * self._primitives.random()
+
+    # -------------------------------------------------------------------------------------------- failing
+
+    def _recover(self, error: ApiError) -> None:
+        if self._stopping:
+            return
+        if not self._must_list:
+            self._metrics.watch_ended("expired" if error.gone else "short" if error.reason == SHORT else "error")
+            self._broken = self._broken + 1 if error.code >= 500 else 0
+            self._must_list = not _can_go_on(error) or self._broken >= self._timings.broken_watches
+        seconds = max(self._backoff.next(), min(error.retry_after or 0.0, self._timings.longest_backoff))
+        level = logging.INFO if error.throttled or error.gone else logging.WARNING  # those two are a server's daily business
+        log.log(level, "%s: will be %s again in %.1f s: %s", self._name, "listed" if self._must_list else "watched", seconds, error)
+        self._stopping.wait(seconds)
+
+
+def _is_cut(error: ApiError) -> bool:
+    """Whether there was no connection, or one that broke, and nothing else is wrong."""
+    return error.unreachable and error.reason not in SENSELESS
+
+
+def _can_go_on(error: ApiError) -> bool:
+    """Whether a watch from the same version may do better next time."""
+    if any(cause.reason == TOO_LARGE for cause in error.causes):
+        return False
+    return _is_cut(error) or error.throttled or error.unauthorized or error.code == FORBIDDEN or error.code >= 500

@@ -1,0 +1,148 @@
+"""Given these pods, this plan."""
+
+import pytest
+
+from genericjob.api.names import Rank
+from genericjob.jobs.decide import remarks
+from unit.jobs import a_job, a_pod, later, planned, pods, settled
+
+
+def ranks(type, *numbers):
+    return tuple(Rank(type, number) for number in numbers)
+
+
+def test_a_new_job_gets_a_pod_for_each_rank_and_nothing_has_to_be_stored_first():
+    plan = planned(a_job().type("master", 1).type("worker", 2))
+    assert plan.pods == ranks("master", 0) + ranks("worker", 0, 1)
+    assert plan.services == plan.deletes == plan.news == ()
+    assert not plan.must_remember
+
+
+def test_with_a_service_each_rank_gets_one():
+    job = a_job().type("worker", 3).having(service={"ports": [{"port": 80}]})
+    plan = planned(job, pods(worker=["Running"] * 3), services={"train-worker-1"})
+    assert plan.services == ranks("worker", 0, 2)
+    assert plan.pods == ()
+
+
+def test_a_service_without_ports_is_none():
+    assert planned(a_job().type("worker", 1).having(service={})).services == ()
+
+
+def test_only_missing_pods_are_created():
+    plan = planned(a_job().type("worker", 3), pods(worker=["Running", None, "Pending"]))
+    assert plan.pods == ranks("worker", 1)
+
+
+def test_a_pod_that_is_going_is_waited_for():
+    plan = planned(a_job().type("worker", 2), pods(worker=["Running", a_pod("train-worker-1", deleted=True)]))
+    assert plan.pods == ()
+
+
+def test_a_job_that_ends_is_stored_before_anything_else():
+    plan = planned(a_job().type("worker", 2).success({"worker": [0]}), pods(worker=["Succeeded", "Running"]))
+    assert plan.must_remember
+    assert plan.status.phase == "Succeeded"
+    assert plan.pods == plan.deletes == ()
+    assert [(news.type, news.reason) for news in plan.news] == [("Normal", "Succeeded")]
+
+
+def test_a_job_that_ends_creates_nothing_more():
+    plan = planned(a_job().type("worker", 3).failure({"worker": [1]}), pods(worker=[None, "Failed", "Running"]))
+    assert (plan.status.phase, plan.pods) == ("Failed", ())
+    assert [(news.type, news.message) for news in plan.news] == [("Warning", 'The job is failed with rule: {"worker":[1]}')]
+
+
+def test_a_terminal_phase_is_final():
+    job = settled(a_job().type("worker", 1), pods(worker=["Failed"]))
+    plan = planned(job, pods(worker=["Succeeded"]), now=later(60))
+    assert plan.status.phase == "Failed"
+    assert plan.status.completion_time == job.build().status.completion_time
+    assert plan.news == ()
+
+
+def test_after_the_end_nothing_is_created_for_a_pod_that_vanished():
+    job = settled(a_job().type("worker", 2), pods(worker=["Failed", "Running"]))
+    assert planned(job).pods == ()
+
+
+def test_a_pod_that_appears_after_the_end_is_deleted():
+    job = settled(a_job().type("worker", 3).failure({"worker": [0]}), pods(worker=["Failed", "Running", None]))
+    late = a_pod("train-worker-2", "Pending")
+    assert planned(job, [*pods(worker=["Failed", "Running"]), late]).deletes == (late,)
+    assert planned(job, pods(worker=["Failed", "Running"])).deletes == ()
+
+
+def test_a_late_pod_that_is_already_going_is_left_to_go():
+    job = settled(a_job().type("worker", 2).failure({"worker": [0]}), pods(worker=["Failed", None]))
+    assert planned(job, [*pods(worker=["Failed"]), a_pod("train-worker-1", deleted=True)]).deletes == ()
+
+
+def test_a_rank_that_has_ended_and_runs_once_more_is_stopped_when_its_end_is_stored():
+    job = settled(a_job().type("worker", 2), pods(worker=["Succeeded", "Running"]))
+    again = a_pod("train-worker-0", "Pending", uid="another")
+    plan = planned(job, pods(worker=[again, "Running"]))
+    assert plan.deletes == (again,)
+    assert plan.must_remember
+    assert plan.status.phase == "Running"
+
+
+def test_so_is_one_of_a_job_that_has_ended():
+    job = settled(a_job().type("worker", 1), pods(worker=["Succeeded"]))
+    again = a_pod("train-worker-0", "Running", uid="another")
+    assert planned(job, [again]).deletes == (again,)
+    assert planned(job, pods(worker=["Succeeded"])).deletes == ()
+
+
+@pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
+def test_a_stored_outcome_is_never_run_again(phase):
+    job = a_job().type("worker", 2).success({"worker": [1]}).failure({"worker": [1]})
+    job = settled(job, pods(worker=[phase, "Running"]))
+    plan = planned(job, pods(worker=[None, "Running"]))
+    assert plan.pods == ()
+    assert plan.status.tasks[0].replicas[0].phase == "Deleted"
+
+
+def test_an_outcome_that_was_seen_counts_although_its_pod_is_gone_and_is_stored_at_once():
+    job = a_job().type("worker", 2)
+    plan = planned(job, pods(worker=[None, "Running"]), departed=[a_pod("train-worker-0", "Succeeded")])
+    assert plan.pods == ()
+    assert plan.must_remember
+    assert plan.status.tasks[0].succeeded_ranks == "0"
+
+
+def test_a_pod_that_was_asked_to_go_before_it_ended_has_no_outcome():
+    plan = planned(a_job().type("worker", 1), [a_pod("train-worker-0", "Failed", deleted=True)])
+    assert plan.status.phase == "Pending"
+    assert plan.status.tasks[0].failed_ranks == ""
+    assert not plan.must_remember
+
+
+def test_an_unfinished_pod_that_vanished_is_created_again():
+    job = settled(a_job().type("worker", 2), pods(worker=["Running", "Running"]))
+    assert planned(job, pods(worker=["Running"])).pods == ranks("worker", 1)
+
+
+def test_a_job_that_asks_for_a_pause_starts_nothing_and_says_why():
+    plan = planned(a_job().type("worker", 1).having(runMode={"pause": {"enabled": True}}))
+    assert plan.pods == ()
+    assert "spec.runMode.pause" in plan.status.conditions[0].message
+
+
+def test_what_is_ignored_is_said():
+    job = a_job().type("worker", 1, restartPolicy={"policy": "Always"}).having(cleanUpPolicy="All")
+    told = [news.message for news in remarks(job.build())]
+    assert told == ["this version of the controller ignores restartPolicy (every policy is treated as Never), cleanUpPolicy"]
+    assert remarks(a_job().type("worker", 1, restartPolicy={"policy": "OnFailure"}).build()) == ()
+
+
+def test_a_rule_that_never_fires_is_said():
+    told = remarks(a_job().type("worker", 1).success({"worker": [0]}, {"worker": [4]}).build())
+    assert [news.reason for news in told] == ["RuleNeverFires"]
+
+
+def test_a_second_look_without_a_change_changes_nothing():
+    found = pods(worker=["Running", "Failed", None, "Pending"])
+    job = a_job().type("worker", 4).success({"worker": [0]})
+    job = settled(job, found)
+    assert planned(job, found, now=later(100)).status == job.build().status

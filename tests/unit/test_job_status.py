@@ -1,0 +1,178 @@
+"""What people read about a job."""
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from genericjob.api.names import CONDITION_TYPES
+from genericjob.api.status import Aggregate, GenericJobStatus
+from genericjob.jobs.status import LISTED, condition, troubled
+from unit.jobs import NOW, a_job, a_pod, later, planned, pods, settled
+
+
+def status(job, found=(), **more):
+    return planned(job, found, **more).status
+
+
+def told(found, type):
+    one = condition(found, type)
+    return one.status, one.reason, one.message
+
+
+def test_a_new_job_is_pending_and_waits_for_its_pods():
+    found = status(a_job().type("worker", 4))
+    assert found.phase == "Pending"
+    assert found.ready == "0/4"
+    assert found.aggregate == Aggregate(creating=4)
+    assert told(found, "Initialized") == ("False", "Creating", "4 of 4 pods are still to be created.")
+    assert (found.start_time, found.completion_time, found.observed_generation) == (NOW, None, 1)
+
+
+def test_all_six_conditions_are_always_there():
+    assert tuple(found.type for found in status(a_job().type("worker", 1)).conditions) == CONDITION_TYPES
+
+
+def test_a_job_runs_once_every_rank_has_a_pod_and_one_of_them_runs():
+    job = a_job().type("worker", 2)
+    assert status(job, pods(worker=["Pending", "Pending"])).phase == "Pending"
+    assert status(job, pods(worker=["Running", None])).phase == "Pending"
+    found = status(job, pods(worker=["Running", "Pending"]))
+    assert found.phase == "Running"
+    assert told(found, "Initialized") == ("True", "Initialized", "The job has been initialized successfully.")
+    assert told(found, "Running") == ("True", "Running", "All pods are running normally.")
+    assert told(found, "ReplicaFailure") == ("False", "NoFailure", "All pods are running normally.")
+
+
+def test_a_running_job_stays_so_when_a_rank_is_created_again():
+    job = settled(a_job().type("worker", 2), pods(worker=["Running", "Running"]))
+    found = status(job, pods(worker=["Running", None]))
+    assert found.phase == "Running"
+    assert told(found, "Initialized")[0] == "True"
+
+
+def test_a_job_of_which_nothing_is_heard_is_unknown():
+    job = settled(a_job().type("worker", 2), pods(worker=["Running", "Running"]))
+    assert status(job, pods(worker=["Unknown", "Unknown"])).phase == "Unknown"
+    assert status(job, pods(worker=["Unknown", "Running"])).phase == "Running"
+    job = settled(job, pods(worker=["Unknown", "Unknown"]))
+    assert status(job, pods(worker=["Running", "Running"])).phase == "Running"
+
+
+def test_success_is_told_in_every_condition():
+    found = status(a_job().type("worker", 1), pods(worker=["Succeeded"]))
+    end = ("Succeeded", "The job has finished successfully.")
+    assert told(found, "Completed") == ("True", *end)
+    assert told(found, "Failed") == ("False", *end)
+    assert told(found, "Running") == ("False", *end)
+    assert found.completion_time == NOW
+    assert found.ready == "1/1"
+
+
+def test_a_failed_job_is_not_completed():
+    found = status(
+        a_job().type("worker", 2).failure({"worker": [1]}), pods(worker=["Running", a_pod("train-worker-1", "Failed", exit_code=3)])
+    )
+    end = ("Failed", 'The job is failed with rule: {"worker":[1]}')
+    assert told(found, "Completed") == ("False", *end)
+    assert told(found, "Failed") == ("True", *end)
+    assert told(found, "ReplicaFailure") == ("True", "ErrorInPod", "Pod[train-worker-1] exited with error code 3")
+
+
+def test_a_pod_that_failed_without_an_exit_code_tells_its_reason():
+    evicted = a_pod("train-worker-0", "Failed", exit_code=0, reason="Evicted")
+    assert told(status(a_job().type("worker", 1), [evicted]), "ReplicaFailure")[2] == "Pod[train-worker-0] failed: Evicted"
+
+
+def test_what_is_known_of_a_pod_stays_when_it_is_gone():
+    job = a_job().type("worker", 2).success({"worker": [1]}).failure({"worker": [1]})
+    job = settled(job, pods(worker=[a_pod("train-worker-0", "Failed", exit_code=7, uid="abc"), "Running"]))
+    gone = status(job, pods(worker=[None, "Running"])).tasks[0].replicas[0]
+    assert (gone.phase, gone.uid, gone.containers[0].exit_code) == ("Deleted", "abc", 7)
+
+
+def test_after_the_end_a_pod_that_goes_was_deleted_and_nobody_creates_one():
+    job = settled(a_job().type("worker", 3).success({"worker": [0]}), pods(worker=["Succeeded", a_pod("train-worker-1", uid="abc"), None]))
+    found = status(job, pods(worker=["Succeeded", None, None]))
+    assert found.aggregate == Aggregate(succeeded=1, deleted=1, creating=1)  # the last one never had a pod
+    assert [(one.phase, one.uid) for one in found.tasks[0].replicas[1:]] == [("Deleted", "abc"), ("Creating", "")]
+
+
+def test_conditions_change_their_time_only_with_their_status():
+    job = settled(a_job().type("worker", 2), pods(worker=["Running", None]))
+    found = status(job, pods(worker=["Running", "Running"]), now=later(60))
+    times = {one.type: one.last_transition_time for one in found.conditions}
+    assert times["Initialized"] == times["Running"] == later(60)
+    assert times["ReplicaFailure"] == times["Completed"] == NOW
+
+
+def test_times_are_written_in_whole_seconds():
+    found = status(a_job().type("worker", 1), now=NOW.replace(microsecond=123456))
+    assert found.start_time == NOW
+    assert b"123456" not in msgspec.json.encode(found)
+
+
+def test_trouble_stays_until_the_pods_exist_or_the_spec_changes():
+    job = a_job().type("worker", 2)
+    job.status(troubled(status(job), "FailedCreate", "exceeded quota", NOW))
+    assert told(status(job), "Initialized") == ("False", "FailedCreate", "exceeded quota")
+    assert told(status(job.generation(2)), "Initialized")[1] == "Creating"
+    assert told(status(job.generation(1), pods(worker=["Pending", "Pending"])), "Initialized")[0] == "True"
+
+
+def test_a_job_is_initialized_only_once_it_has_its_services():
+    job = a_job().type("worker", 2).having(service={"ports": [{"port": 80}]})
+    running = pods(worker=["Running", "Running"])
+    found = status(job, running, services={"train-worker-0"})
+    assert told(found, "Initialized") == ("False", "Creating", "1 of 2 services are still to be created.")
+    job.status(troubled(found, "NameConflict", "somebody else's", NOW))
+    assert told(status(job, running, services={"train-worker-0"}), "Initialized") == ("False", "NameConflict", "somebody else's")
+    assert told(status(job, running, services={"train-worker-0", "train-worker-1"}), "Initialized")[0] == "True"
+
+
+def test_trouble_changes_nothing_else():
+    before = status(a_job().type("worker", 2))
+    after = troubled(before, "FailedCreate", "no", later(5))
+    assert {one.type for one in after.conditions} == set(CONDITION_TYPES)
+    assert [one for one in after.conditions if one.type != "Initialized"] == [one for one in before.conditions if one.type != "Initialized"]
+
+
+def test_of_many_replicas_only_those_that_failed_are_listed():
+    count = LISTED + 1
+    found = status(a_job().type("worker", count).success({"worker": [0]}), pods(worker=["Running"] * (count - 1) + ["Failed"]))
+    assert [replica.name for replica in found.tasks[0].replicas] == [f"train-worker-{count - 1}"]
+    assert found.aggregate == Aggregate(running=count - 1, failed=1)
+
+
+def test_ten_thousand_failing_ranks_fit_into_an_object():
+    found = status(a_job().type("worker", 10_000).success({"worker": [0]}), pods(worker=["Running"] + ["Failed"] * 9_999))
+    assert found.tasks[0].failed_ranks == "1-9999"
+    assert len(msgspec.json.encode(found)) < 100_000
+
+
+def test_a_status_survives_the_server():
+    found = status(a_job().type("worker", 3), pods(worker=["Running", "Failed", None]))
+    assert msgspec.json.decode(msgspec.json.encode(found), type=GenericJobStatus) == found
+
+
+PHASES = st.sampled_from([None, "", "Pending", "Running", "Succeeded", "Failed", "Unknown", "Odd"])
+
+
+@given(st.lists(PHASES, max_size=6), st.lists(PHASES, max_size=3), st.lists(st.booleans(), min_size=9, max_size=9))
+def test_counts_always_sum_to_the_total(workers, servers, deleted):
+    job = a_job().type("worker", len(workers)).type("server", len(servers))
+    found = [
+        a_pod(f"train-{type}-{rank}", phase, deleted=deleted[rank])
+        for type, phases in (("worker", workers), ("server", servers))
+        for rank, phase in enumerate(phases)
+        if phase is not None
+    ]
+    counted = msgspec.structs.astuple(status(job, found).aggregate)
+    assert sum(counted) == len(workers) + len(servers)
+    assert sum(msgspec.structs.astuple(status(settled(job, found)).aggregate)) == len(workers) + len(servers)
+
+
+@pytest.mark.parametrize("text", ["", "-"])
+def test_a_reason_that_others_wrote_can_be_read(text):
+    data = b'{"conditions":[{"type":"Running","status":"True","reason":"%s","message":"","lastTransitionTime":"2021-01-18T02:36:09Z"}]}'
+    assert msgspec.json.decode(data % text.encode(), type=GenericJobStatus).conditions[0].reason == text

@@ -1,0 +1,249 @@
+"""The reflector's other ways: to begin with a watch, to hurry, and to end."""
+
+import threading
+
+import pytest
+
+from genericjob.local import MemoryApi
+from genericjob.reconcile.errors import ApiError
+from genericjob.reconcile.metrics import Metrics
+from genericjob.reconcile.primitives import System
+from genericjob.reconcile.reflector import Reflector, Timings
+from genericjob.reconcile.resources import CONFIG_MAPS
+from genericjob.reconcile.store import Store
+from unit.walking import GONE, MAPS, REFUSED, Rig, during, lost_history, nothing, put, remove, told
+
+
+@pytest.fixture
+def api():
+    return MemoryApi()
+
+
+# ------------------------------------------------------------------------------------------------ watch-list
+
+
+def test_a_watch_list_brings_the_first_state_and_goes_on(api):
+    put(api, "a", "b")
+    rig = Rig(api, nothing, lambda: put(api, "d"), watch_list=True)
+    rig.reflector._advanced = lambda: None if rig.names != ["a", "b"] else put(api, "c")  # the very moment the list is there
+    rig.run()
+    assert rig.calls == ["watch-list", f"watch {int(api.resource_version) - 1}"]
+    assert told(rig.changes) == ["+a", "+b", "+c", "+d"]
+    assert [change.initial for change in rig.changes] == [True, True, False, False]
+
+
+def test_a_watch_list_tells_the_difference_like_any_list(api):
+    put(api, "again", "changes", "goes", "stays")
+    rig = Rig(api, nothing, lambda: lost_history(api), nothing, watch_list=True)
+    rig.run()
+    assert rig.verbs == ["watch-list", "watch", "watch-list"]
+    assert told(rig.changes)[4:] == ["-again", "-goes", "+again", "~changes", "+comes"]
+
+
+NOT_KNOWN = ApiError(422, "Invalid", "sendInitialEvents is forbidden for watch")
+DISABLED = ApiError(500, "InternalError", "RequestWatchProgress is disabled")
+
+
+@pytest.mark.parametrize("how", ["refused", "broken", "ended", "ignored"])
+def test_a_server_that_cannot_do_it_is_listed_from_then_on(api, how):
+    put(api, "a")
+    answer = {"refused": NOT_KNOWN, "broken": during(lambda: DISABLED), "ended": nothing, "ignored": during(api.bookmark)}[how]
+    rig = Rig(api, answer, nothing, GONE, nothing, watch_list=True)
+    honest = rig.steps.watch
+
+    def without_an_end(*args, **options):
+        stream = honest(*args, **options)
+        stream.watch._says_when_initial_events_end = False
+        return stream
+
+    rig.steps.watch = without_an_end
+    rig.run()
+    assert rig.verbs == ["watch-list", "list", "watch", "list"]
+    assert told(rig.changes) == ["+a"]
+    assert rig.waits == [pytest.approx(1.2)]  # for the 410: a server that merely cannot do it needs no rest
+
+
+def test_a_watch_list_that_has_worked_is_tried_again(api):
+    rig = Rig(api, nothing, GONE, REFUSED, nothing, watch_list=True)
+    rig.run()
+    assert rig.verbs == ["watch-list", "watch", "watch-list", "watch-list"]
+
+
+# ------------------------------------------------------------------------------------------------ getting there soon
+
+
+def test_a_quiet_store_reaches_a_version_by_a_watch_that_ends_soon(api):
+    def hurry():
+        api.create(CONFIG_MAPS, {"metadata": {"name": "elsewhere"}}, "kube-system")
+        rig.reflector.reach(api.resource_version)
+
+    def ends_soon():
+        api.bookmark()
+        rig.walk.time += 3
+
+    rig = Rig(api, nothing, during(hurry), during(ends_soon), nothing)
+    rig.run()
+    version = int(api.resource_version)
+    assert rig.calls == ["list", f"watch {version - 1}", f"watch {version - 1}", f"watch {version}"]
+    assert [options.get("timeout") for options in rig.steps.options[:4]] == [None, 450.0, 3.0, 450.0]
+    assert rig.ends("short") == 1  # the last one only: being hurried is no failure
+
+
+def test_what_happens_meanwhile_is_not_lost_by_hurrying(api):
+    put(api, "a")
+
+    def hurry():
+        remove(api, "a")
+        api.create(CONFIG_MAPS, {"metadata": {"name": "elsewhere"}}, "kube-system")
+        rig.reflector.reach(api.resource_version)
+
+    rig = Rig(api, nothing, during(hurry), nothing, nothing)
+    rig.run()
+    assert rig.verbs == ["list", "watch", "watch", "list"]  # nothing was said of the version, so a list says it
+    assert told(rig.changes) == ["+a", "-a"]
+    assert not rig.changes[1].tombstone  # it was seen to go
+    assert rig.store.version == api.resource_version
+
+
+def test_who_is_there_is_not_disturbed(api):
+    def ask():
+        rig.reflector.reach(rig.store.version)
+        put(api, "a")
+
+    rig = Rig(api, nothing, during(ask), nothing)
+    rig.run()
+    assert rig.calls == ["list", f"watch {int(api.resource_version) - 1}", f"watch {api.resource_version}"]
+
+
+def test_who_hurries_already_is_not_disturbed_by_the_same_wish(api):
+    def hurry():
+        api.create(CONFIG_MAPS, {"metadata": {"name": "elsewhere"}}, "kube-system")
+        rig.reflector.reach(api.resource_version)
+
+    def again():
+        rig.reflector.reach(api.resource_version)
+        api.bookmark()
+        rig.walk.time += 3
+
+    rig = Rig(api, nothing, during(hurry), during(again))
+    rig.run()
+    assert rig.store.version == api.resource_version
+    assert rig.waits == []
+
+
+def test_a_request_to_hurry_that_comes_while_a_watch_is_opened_is_not_lost(api):
+    def opening():
+        api.create(CONFIG_MAPS, {"metadata": {"name": "elsewhere"}}, "kube-system")
+        rig.reflector.reach(api.resource_version)
+
+    rig = Rig(api, nothing, opening, nothing, nothing)
+    rig.run()
+    assert [options.get("timeout") for options in rig.steps.options[:3]] == [None, 450.0, 3.0]
+
+
+# ------------------------------------------------------------------------------------------------ measured
+
+
+def test_it_is_measured(api):
+    def happens_later():
+        rig.walk.time += 7
+        put(api, "b", "c")
+
+    put(api, "a")
+    rig = Rig(api, nothing, during(happens_later))
+    assert rig.sample("reflector_events_total") == 0
+    assert [rig.ends(reason) for reason in ("timeout", "expired", "short", "error")] == [0, 0, 0, 0]
+    rig.run()
+    rig.walk.time += 5
+    assert rig.sample("reflector_list_duration_seconds_count") == 1
+    assert rig.sample("reflector_events_total") == 2
+    assert rig.sample("genericjob_store_objects") == 3
+    assert rig.sample("genericjob_watch_silence_seconds") == 5
+
+
+# ------------------------------------------------------------------------------------------------ the end
+
+
+class Threaded:
+    """A reflector in a thread of its own, on a real clock."""
+
+    def __init__(self, api, **options):
+        self.changed = threading.Event()
+        self.reflector = Reflector(
+            api,
+            MAPS,
+            Store({}),
+            changed=lambda change: self.changed.set(),
+            primitives=System(),
+            metrics=Metrics().reflector("configmaps"),
+            **options,
+        )
+        self.thread = threading.Thread(target=self.reflector.run, daemon=True)
+        self.thread.start()
+
+    def stop(self):
+        self.reflector.stop()
+        self.thread.join(10)
+        return not self.thread.is_alive()
+
+
+def test_a_watch_that_waits_is_ended_from_another_thread(api):
+    threaded = Threaded(api)
+    put(api, "a")
+    assert threaded.changed.wait(10)
+    assert threaded.stop()
+
+
+def test_a_reflector_that_backs_off_is_ended_from_another_thread():
+    class Away:
+        asked = threading.Event()
+
+        def list(self, *args, **options):
+            self.asked.set()
+            raise REFUSED
+
+    threaded = Threaded(Away(), timings=Timings(backoff=600.0, longest_backoff=600.0))
+    assert Away.asked.wait(10)
+    assert threaded.stop()
+
+
+def test_a_watch_that_is_being_opened_when_the_end_comes_is_closed_at_once(api):
+    class Slow:
+        opening, go_on, opened = threading.Event(), threading.Event(), []
+
+        def list(self, *args, **options):
+            return api.list(*args, **options)
+
+        def watch(self, *args, **options):
+            self.opening.set()
+            self.go_on.wait(10)
+            self.opened.append(api.watch(*args, **options))
+            return self.opened[0]
+
+    threaded = Threaded(Slow())
+    assert Slow.opening.wait(10)
+    threaded.reflector.stop()
+    Slow.go_on.set()
+    threaded.thread.join(10)
+    assert not threaded.thread.is_alive()
+    assert list(Slow.opened[0]) == []
+
+
+def test_a_long_list_is_ended_after_its_page(api):
+    put(api, *(f"m{n}" for n in range(1001)))
+    rig = Rig(api, nothing, nothing, nothing)
+    rig.steps.steps = iter([nothing, rig.reflector.stop])
+    rig.run()
+    assert rig.steps.calls == ["list", "continue"]
+    assert not rig.reflector.listed
+
+
+def test_an_error_at_the_end_is_nobodys_concern(api):
+    def ends():
+        rig.reflector.stop()
+        return GONE
+
+    rig = Rig(api, nothing, ends)
+    rig.run()
+    assert rig.waits == []
+    assert rig.ends("expired") == 0

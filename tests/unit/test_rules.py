@@ -1,0 +1,121 @@
+"""How a job ends, by its rules."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from genericjob.jobs.rules import Outcomes, Rules, verdict
+from unit.jobs import a_job
+
+
+def ended(job, *, succeeded=None, failed=None):
+    def ranks(found):
+        return {type: frozenset(numbers) for type, numbers in (found or {}).items()}
+
+    return verdict(job.build().design.rules, Outcomes(ranks(succeeded), ranks(failed)))
+
+
+def phase(job, **outcomes):
+    found = ended(job, **outcomes)
+    return found.phase if found else None
+
+
+def test_worker_zero_decides_although_others_are_open():
+    job = a_job().type("worker", 4).success({"worker": [0]})
+    assert phase(job, succeeded={"worker": [0]}) == "Succeeded"
+    assert phase(job, succeeded={"worker": [1, 2, 3]}) is None
+
+
+def test_all_ranks_of_one_rule_are_needed_and_any_rule_is_enough():
+    job = a_job().type("master", 3).type("worker", 3).success({"master": [0]}, {"master": [2], "worker": [0, 1]})
+    assert phase(job, succeeded={"master": [2], "worker": [0]}) is None
+    assert phase(job, succeeded={"master": [2], "worker": [0, 1]}) == "Succeeded"
+    assert phase(job, succeeded={"master": [0]}) == "Succeeded"
+
+
+def test_a_failure_rule_names_itself_in_compact_json():
+    job = a_job().type("worker", 4).success({"worker": [0]}).failure({"worker": [0]}, {"worker": ["1"]})
+    found = ended(job, failed={"worker": [1]})
+    assert (found.phase, found.reason) == ("Failed", "Failed")
+    assert found.message == 'The job is failed with rule: {"worker":[1]}'
+
+
+def test_success_is_asked_before_failure():
+    job = a_job().type("worker", 2).success({"worker": [0]}).failure({"worker": [1]})
+    assert phase(job, succeeded={"worker": [0]}, failed={"worker": [1]}) == "Succeeded"
+
+
+def test_without_rules_all_must_succeed_and_one_failure_is_enough():
+    job = a_job().type("worker", 2).type("ps", 1)
+    assert phase(job, succeeded={"worker": [0, 1]}) is None
+    assert phase(job, succeeded={"worker": [0, 1], "ps": [0]}) == "Succeeded"
+    found = ended(job, failed={"worker": [1]})
+    assert (found.phase, found.reason) == ("Failed", "Failed")
+    assert "rank 1 of type worker" in found.message
+
+
+def test_with_success_rules_alone_the_job_fails_when_none_can_be_met():
+    job = a_job().type("worker", 3).success({"worker": [0]}, {"worker": [1, 2]})
+    assert phase(job, failed={"worker": [0]}) is None
+    found = ended(job, failed={"worker": [0, 2]})
+    assert (found.phase, found.reason) == ("Failed", "NoSuccessRuleReachable")
+
+
+def test_with_both_a_failure_rule_that_can_still_fire_is_waited_for():
+    job = a_job().type("worker", 3).success({"worker": [0]}).failure({"worker": [0, 1]})
+    assert phase(job, failed={"worker": [0]}) is None  # rank 1 decides whether the rule fires
+    assert ended(job, failed={"worker": [0]}, succeeded={"worker": [1]}).reason == "NoSuccessRuleReachable"
+    assert ended(job, failed={"worker": [0, 1]}).reason == "Failed"
+
+
+def test_with_failure_rules_alone_all_others_may_fail():
+    job = a_job().type("worker", 3).failure({"worker": [0]})
+    assert phase(job, failed={"worker": [1]}) is None
+    assert phase(job, failed={"worker": [1]}, succeeded={"worker": [0, 2]}) == "Failed"
+    assert phase(job, succeeded={"worker": [0, 1, 2]}) == "Succeeded"
+
+
+@pytest.mark.parametrize("rule", [{}, {"worker": []}, {"nobody": [0]}, {"worker": [7]}])
+def test_a_rule_that_can_never_fire_is_never_true(rule):
+    job = a_job().type("worker", 1).success(rule, {"worker": [0]})
+    assert phase(job) is None
+    assert len(job.build().design.rules.never) == 1
+    assert job.build().design.rules.never[0].startswith("successRules[0] can never fire: ")
+
+
+def test_a_job_whose_success_rules_can_never_fire_fails_before_it_starts():
+    assert ended(a_job().type("worker", 1).success({"nobody": [0]})).reason == "NoSuccessRuleReachable"
+
+
+def test_a_job_without_replicas_succeeds_at_once():
+    assert phase(a_job().type("worker", 0)) == "Succeeded"
+
+
+def test_a_rule_over_a_type_without_replicas_can_never_fire():
+    job = a_job().type("worker", 1).type("ps", 0).success({"ps": [0]}, {"worker": [0]})
+    assert "ps" in job.build().design.rules.never[0]
+
+
+RULES = st.lists(st.dictionaries(st.sampled_from(["a", "b", "c"]), st.lists(st.integers(0, 3), max_size=3), max_size=2), max_size=3)
+
+
+@given(RULES, RULES, st.dictionaries(st.tuples(st.sampled_from("ab"), st.integers(0, 1)), st.booleans()))
+def test_no_job_hangs_and_no_verdict_is_taken_back(success, failure, ends):
+    """Whatever the rules: once no success can be reached none is, and once every rank has ended there is a verdict."""
+    rules = Rules.of(a_job().type("a", 2).type("b", 2).success(*success).failure(*failure).build().spec)
+    done = dict.fromkeys([("a", 0), ("a", 1), ("b", 0), ("b", 1)])
+
+    def now():
+        def of(wanted):
+            return {type: frozenset(rank for (t, rank), end in done.items() if t == type and end is wanted) for type in "ab"}
+
+        return verdict(rules, Outcomes(of(True), of(False)))
+
+    hopeless = False
+    for rank, end in [*ends.items(), *((rank, True) for rank in done)]:
+        if done[rank] is None:
+            done[rank] = end
+        found = now()
+        assert not (hopeless and (found is None or found.phase == "Succeeded"))
+        hopeless = hopeless or (found is not None and found.reason == "NoSuccessRuleReachable")
+    assert now() is not None
