@@ -7,6 +7,8 @@ import typer
 from genericjob import __version__
 
 from .check import check
+from .controller import controller
+from .run import run
 
 app = typer.Typer(
     name="genericjob",
@@ -16,6 +18,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command()(check)
+app.command()(controller)
+app.command()(run)
 
 
 def _version(wanted: bool) -> None:

@@ -8,9 +8,10 @@ spent.
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import count
 from threading import Lock
 from typing import Any, Literal, TypeVar
-from weakref import WeakSet
+from weakref import WeakValueDictionary
 
 from genericjob.reconcile.api import Api, Body, Created, FieldValidation, Operations, Page, Propagation, Watch
 from genericjob.reconcile.errors import NO_ANSWER, ApiError
@@ -75,7 +76,8 @@ class FaultyApi:
         self._sleep = sleep
         self._lock = Lock()
         self._rules: list[Rule] = []
-        self._watches: WeakSet[Any] = WeakSet()
+        self._opened = count()
+        self._watches: WeakValueDictionary[int, Any] = WeakValueDictionary()
 
     # -------------------------------------------------------------------------------------------- making faults
 
@@ -92,8 +94,8 @@ class FaultyApi:
         return self._rule(verbs, delay=seconds, **which)
 
     def cut_watches(self) -> None:
-        """End every open watch, quietly."""
-        for watch in list(self._watches):
+        """End every open watch, quietly, in the order in which they were opened."""
+        for watch in list(self._watches.values()):
             watch.close()
 
     def heal(self) -> None:
@@ -190,7 +192,7 @@ class FaultyApi:
                 initial_events=initial_events,
             ),
         )
-        self._watches.add(watch)
+        self._watches[next(self._opened)] = watch
         return watch
 
     def create(

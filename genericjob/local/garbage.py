@@ -66,7 +66,7 @@ class Collector:
 
     def removed(self, before: Version) -> None:
         """Take note of an object's end."""
-        for child in self._store.dependents.get(before.uid, ()):
+        for child in sorted(self._store.dependents.get(before.uid, ())):  # the order of a set differs from process to process
             self._look_at[child] = None
         for owner in before.owners:
             self._wake_waiting(owner)

@@ -1,5 +1,6 @@
 """The reflector's other ways: to begin with a watch, to hurry, and to end."""
 
+import logging
 import threading
 
 import pytest
@@ -159,6 +160,17 @@ def test_it_is_measured(api):
     assert rig.sample("reflector_events_total") == 2
     assert rig.sample("genericjob_store_objects") == 3
     assert rig.sample("genericjob_watch_silence_seconds") == 5
+
+
+def test_a_server_that_is_away_is_worth_a_warning_and_a_busy_or_forgetful_one_is_not(api, caplog):
+    rig = Rig(api, nothing, ApiError(429, "TooManyRequests", "later"), GONE, nothing, REFUSED)
+    with caplog.at_level(logging.INFO):
+        rig.run()
+    assert [(record.levelname, record.args[1]) for record in caplog.records] == [
+        ("INFO", "watched"),
+        ("INFO", "listed"),
+        ("WARNING", "watched"),
+    ]
 
 
 # ------------------------------------------------------------------------------------------------ the end

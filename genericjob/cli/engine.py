@@ -1,0 +1,122 @@
+"""The embedded engine: the API in memory, the same controller as on a cluster, and programs of this machine as pods."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from genericjob.api import crd
+from genericjob.api.names import JobIdentity, replica_name
+from genericjob.jobs.assembly import Assembly
+from genericjob.jobs.resource import JOBS, StoredJob
+from genericjob.local.addresses import Addresses
+from genericjob.local.kubelet import Kubelet, Output
+from genericjob.local.memory import MemoryApi
+from genericjob.reconcile.errors import ApiError
+from genericjob.reconcile.informer import Informer
+from genericjob.reconcile.metrics import Metrics
+from genericjob.reconcile.objects import Object, WireObject, slim_object
+from genericjob.reconcile.primitives import Primitives
+from genericjob.reconcile.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, SECRETS, Key, Resource
+
+from .documents import BadInputError, Document
+
+PATIENCE = 10.0
+"""Seconds for what takes milliseconds when all is well."""
+WORKERS = 2
+
+
+_RESOURCES: Mapping[str, Resource[Any]] = {JOBS.kind: JOBS, "ConfigMap": CONFIG_MAPS, "Secret": SECRETS}
+
+
+class Warned(Object, frozen=True, gc=False):
+    """An event, as far as people read it."""
+
+    type: str
+    reason: str
+    message: str
+    about: str
+
+
+def _warned(event: dict[str, Any]) -> Warned:
+    about = event.get("involvedObject") or {}
+    return Warned(
+        **msgspec.structs.asdict(slim_object(msgspec.convert(event, WireObject))),
+        type=str(event.get("type")),
+        reason=str(event.get("reason")),
+        message=str(event.get("message")),
+        about=str(about.get("name")),
+    )
+
+
+WARNINGS: Resource[Warned] = Resource("", "v1", "events", "Event", dict[str, Any], _warned)
+
+
+class Engine:
+    """A cluster of one machine. Objects first, then `start`."""
+
+    def __init__(self, *, output: Output, primitives: Primitives) -> None:
+        self.api = MemoryApi()
+        self.api.create(CUSTOM_RESOURCE_DEFINITIONS, crd.definition())
+        self.addresses = Addresses()
+        metrics = Metrics()
+        self.controller = Assembly(self.api, workers=WORKERS, writers=WORKERS, host=self._host, primitives=primitives, metrics=metrics)
+        self.warnings = Informer(self.api, WARNINGS, primitives=primitives, metrics=metrics)
+        self._kubelet = Kubelet(
+            self.api, bind=self.api.bind, address=self.addresses.of, output=output, primitives=primitives, metrics=metrics
+        )
+
+    def _host(self, job: JobIdentity, type: str, rank: int) -> str:
+        return self.addresses.of(Key(job.namespace, replica_name(job.name, type, rank)))
+
+    def apply(self, documents: Iterable[Document]) -> list[StoredJob]:
+        """Store objects; returns the jobs."""
+        jobs = []
+        for document in documents:
+            try:
+                self._make_namespace(document.namespace)
+                created = self.api.create(_RESOURCES[document.kind], document.body, document.namespace, field_validation="Strict")
+            except ApiError as error:
+                raise BadInputError(f"{document.where}: {error.message}") from None
+            if isinstance(created.object, StoredJob):
+                jobs.append(created.object)
+        return jobs
+
+    def _make_namespace(self, name: str) -> None:
+        try:
+            self.api.create(NAMESPACES, {"metadata": {"name": name}})
+        except ApiError as error:
+            if not error.already_exists:
+                raise
+
+    def start(self) -> None:
+        """Let it run."""
+        for informer in (*self.controller.informers, self.warnings):
+            informer.start()
+        for informer in (*self.controller.informers, self.warnings):
+            informer.wait_synced(PATIENCE)
+        self.controller.recorder.start()
+        self.controller.controller.start()
+        self._kubelet.start()
+
+    def delete(self, job: StoredJob) -> None:
+        """Have a job end gracefully, with everything that it made."""
+        try:
+            self.api.delete(JOBS, Key(job.namespace, job.name), uid=job.uid, propagation="Background")
+        except ApiError as error:
+            if not error.not_found:
+                raise
+
+    def stop(self) -> bool:
+        """End everything, now; whether no program is left."""
+        gone = self._kubelet.stop()
+        parts: tuple[Callable[[], object], ...] = (
+            lambda: self.controller.controller.stop(PATIENCE),
+            lambda: self.controller.writer.stop(PATIENCE),
+            lambda: self.controller.recorder.stop(PATIENCE),
+            *(informer.stop for informer in (*self.controller.informers, self.warnings)),
+            self.addresses.close,
+        )
+        for stop in parts:
+            stop()
+        return gone

@@ -1,0 +1,1 @@
+"""GenericJob: pure decisions (one policy per file), and the controller that acts on them."""

@@ -1,0 +1,159 @@
+"""The parts of the GenericJob controller, put together on any API: a server's, or the one in memory."""
+
+import time
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from genericjob.api import names
+from genericjob.api.names import JobIdentity, replica_name
+from genericjob.reconcile.api import Api
+from genericjob.reconcile.coalesce import Coalescer
+from genericjob.reconcile.controller import Controller
+from genericjob.reconcile.informer import Informer
+from genericjob.reconcile.metrics import Metrics
+from genericjob.reconcile.objects import Object, Pod, Service
+from genericjob.reconcile.own_writes import OwnWrites
+from genericjob.reconcile.primitives import Primitives
+from genericjob.reconcile.queue import Queue
+from genericjob.reconcile.recorder import Recorder
+from genericjob.reconcile.resources import SERVICES, Key, Resource, pods
+from genericjob.reconcile.store import Change
+from genericjob.reconcile.writer import Writer
+
+from .bodies import Bodies, Host
+from .controller import OWNER, JobController
+from .departures import Departures
+from .resource import JOBS, StoredJob
+
+T = TypeVar("T", bound=Object)
+
+NAME = "genericjob"
+"""Of the controller, in metrics and logs."""
+
+PODS = pods(names.ANNOTATIONS)
+"""Slim pods that remember which run of the job they belong to."""
+
+
+def bare_name(job: JobIdentity, type: str, rank: int) -> str:
+    """How a rank is reached on a cluster: by the name of its service, within the namespace."""
+    return replica_name(job.name, type, rank)
+
+
+class Assembly:
+    """Everything that makes GenericJobs run. `reads` may differ from `writes`: a leader's writes are fenced."""
+
+    def __init__(
+        self,
+        api: Api,
+        *,
+        writes: Api | None = None,
+        namespaces: Sequence[str] = ("",),
+        workers: int = 8,
+        writers: int = 8,
+        host: Host = bare_name,
+        primitives: Primitives,
+        metrics: Metrics,
+        processor_time: Callable[[], float] = time.thread_time,
+    ) -> None:
+        fenced = writes or api
+        self.jobs = Informer(api, JOBS, namespaces=namespaces, primitives=primitives, metrics=metrics)
+
+        def owned(resource: Resource[T]) -> Informer[T]:
+            return Informer(
+                api,
+                resource,
+                namespaces=namespaces,
+                labels=names.SELECTOR,
+                indexes={OWNER: _owner},
+                primitives=primitives,
+                metrics=metrics,
+            )
+
+        self.pods, self.services = owned(PODS), owned(SERVICES)
+        own_writes = OwnWrites({JOBS: self.jobs.reached, PODS: self.pods.reached, SERVICES: self.services.reached})
+        self.queue: Queue[Key] = Queue(primitives=primitives, metrics=metrics.queue(NAME))
+        self.writer = Writer(fenced, threads=writers, primitives=primitives, own_writes=own_writes)
+        self.recorder = Recorder(fenced, component=names.CONTROLLER, primitives=primitives, metrics=metrics)
+        measures = metrics.controller(NAME, workers)
+        self._departures = Departures()
+        self._jobs = JobController(
+            fenced,
+            jobs=self.jobs,
+            pods=self.pods,
+            services=self.services,
+            pod_resource=PODS,
+            own_writes=own_writes,
+            writer=self.writer,
+            recorder=self.recorder,
+            bodies=Bodies(pods=PODS, host=host, new_id=primitives.new_id),
+            departures=self._departures,
+            coalescer=Coalescer(primitives=primitives),
+            stale=measures.stale,
+            primitives=primitives,
+        )
+        self.controller = Controller(
+            NAME,
+            self._jobs.reconcile,
+            queue=self.queue,
+            workers=workers,
+            primitives=primitives,
+            metrics=measures,
+            processor_time=processor_time,
+        )
+        self.jobs.on_change(self._job_changed)
+        self.pods.on_change(self._pod_changed)
+        self.services.on_change(self._owned_changed)
+
+    @property
+    def informers(self) -> tuple[Informer[StoredJob], Informer[Pod], Informer[Service]]:
+        """What is read from the server."""
+        return self.jobs, self.pods, self.services
+
+    @property
+    def synced(self) -> bool:
+        """Whether all caches have what the server had when they began."""
+        return all(informer.synced for informer in self.informers)
+
+    def start(self, timeout: float = 60.0) -> bool:
+        """Begin, as the only controller there is: for engines and tests. Whether the caches were filled within so long."""
+        for informer in self.informers:
+            informer.start()
+        if not all(informer.wait_synced(timeout) for informer in self.informers):
+            return False
+        self.recorder.start()
+        self.controller.start()
+        return True
+
+    def stop(self, timeout: float = 10.0) -> None:
+        """End, in the order that loses nothing."""
+        self.controller.stop(timeout)
+        self.writer.stop()
+        self.recorder.stop(timeout)
+        for informer in self.informers:
+            informer.stop(timeout)
+
+    # -------------------------------------------------------------------------------------------- events become keys
+
+    def _job_changed(self, change: Change[StoredJob]) -> None:
+        if change.new is None and change.old is not None:
+            self._jobs.forget(change.old.uid)
+        job = change.new or change.old
+        if job is not None:
+            self.queue.add(Key(job.namespace, job.name), low=change.initial)
+
+    def _pod_changed(self, change: Change[Pod]) -> None:
+        self._departures.note(change.old, change.new)
+        self._owned_changed(change)
+
+    def _owned_changed(self, change: Change[Pod] | Change[Service]) -> None:
+        """THE LABEL, NOT THE OWNER, names the job: one that waits for its predecessor's pods to go must hear of them, too."""
+        for found in (change.new, change.old):
+            name = found.labels.get(names.JOB_LABEL) if found is not None else None
+            if found is not None and name:
+                self.queue.add(Key(found.namespace, name), low=change.initial)
+                if change.old is None or (change.new is not None and change.old.labels.get(names.JOB_LABEL) == name):
+                    return
+
+
+def _owner(found: Object) -> str:
+    return found.owner_uid

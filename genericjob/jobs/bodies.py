@@ -1,0 +1,94 @@
+"""Bodies of pods and services, compiled once per job generation and type, and what an object found under one of our names is."""
+
+from collections.abc import Callable
+from threading import Lock
+from typing import Literal
+
+from cachetools import LRUCache
+
+from genericjob.api.names import COMPONENT, COMPONENT_LABEL, EPOCH_ANNOTATION, JOB_LABEL, JobIdentity, Rank
+from genericjob.reconcile.objects import Object, Pod, Service
+from genericjob.reconcile.resources import SERVICES, Resource
+from genericjob.reconcile.writer import Create
+
+from .job import Job
+from .pods import PodBodies, compile_pods
+from .services import ServiceBodies, compile_services
+
+Host = Callable[[JobIdentity, str, int], str]
+"""How a rank is reached by the others: its bare name on a cluster, an address without one."""
+
+Found = Literal["ours", "wait", "foreign"]
+
+
+class Bodies:
+    """Makes the creates of jobs."""
+
+    def __init__(self, *, pods: Resource[Pod], host: Host, new_id: Callable[[], str], remembered: int = 1024) -> None:
+        self._pods = pods
+        self._host = host
+        self._new_id = new_id
+        self._lock = Lock()
+        self._compiled: LRUCache[tuple[str, int], dict[str, tuple[PodBodies, ServiceBodies | None]]] = LRUCache(remembered)
+
+    def of(self, job: Job) -> dict[str, tuple[PodBodies, ServiceBodies | None]]:
+        """All compiled bodies of a job, by type."""
+        key = job.identity.uid, job.generation
+        with self._lock:
+            found = self._compiled.get(key)
+        if found is None:
+            found = {part.type: self._compile(job, part.type) for part in job.spec.replica_specs}
+            with self._lock:
+                self._compiled[key] = found
+        return found
+
+    def _compile(self, job: Job, type: str) -> tuple[PodBodies, ServiceBodies | None]:
+        def host(type: str, rank: int) -> str:
+            return self._host(job.identity, type, rank)
+
+        markers = self._new_id(), self._new_id(), self._new_id()
+        pods = compile_pods(job=job.identity, spec=job.spec, type=type, host=host, markers=markers)
+        service = job.spec.service
+        services = compile_services(job=job.identity, service=service, type=type, marker=self._new_id()) if service else None
+        return pods, services
+
+    def pod(self, job: Job, rank: Rank) -> Create[Pod]:
+        """The create of a rank's pod."""
+        epoch = job.status.epoch
+        body = self.of(job)[rank.type][0].body(rank.number, epoch=epoch, attempt=0)
+        name = job.design.names[rank.type][rank.number]
+        return Create(self._pods, job.identity.namespace, name, body, job.identity.uid, accepts_pod(job.identity, epoch))
+
+    def service(self, job: Job, rank: Rank) -> Create[Service]:
+        """The create of a rank's service."""
+        compiled = self.of(job)[rank.type][1]
+        assert compiled is not None  # noqa: S101 - ranks of jobs without a service never get here
+        name = job.design.names[rank.type][rank.number]
+        return Create(SERVICES, job.identity.namespace, name, compiled.body(rank.number), job.identity.uid, accepts(job.identity))
+
+
+def accepts(job: JobIdentity) -> Callable[[Object], Found]:
+    """Judges an object that is there already: only one with our owner, and the labels that let us see it, is ours."""
+
+    def judge(found: Object) -> Found:
+        ours = found.owner_uid == job.uid and found.labels.get(COMPONENT_LABEL) == COMPONENT
+        # A PREDECESSOR of the same name was deleted and its pods are on their way out: no conflict, only a wait.
+        heir = found.owner_uid != "" and found.labels.get(JOB_LABEL) == job.name and found.labels.get(COMPONENT_LABEL) == COMPONENT
+        if ours and found.deleted is None:
+            return "ours"
+        return "wait" if ours or heir else "foreign"
+
+    return judge
+
+
+def accepts_pod(job: JobIdentity, epoch: int) -> Callable[[Pod], Found]:
+    """The same for a pod, which must also belong to the present run."""
+    judge = accepts(job)
+
+    def judge_pod(found: Pod) -> Found:
+        verdict = judge(found)
+        if verdict == "ours" and found.annotations.get(EPOCH_ANNOTATION) != str(epoch):
+            return "wait"
+        return verdict
+
+    return judge_pod

@@ -1,0 +1,256 @@
+"""The controller of GenericJobs: observe, decide, commit, apply, tell.
+
+    read the caches ── decide (pure) ── store what must not be forgotten ── delete and create ── say what happened
+
+Level-triggered: a key says only that a job should be looked at. Everything that decides is in the pure files of this room; this one reads,
+writes, and knows when not to.
+"""
+
+import logging
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from msgspec import structs
+
+from genericjob.api import names
+from genericjob.api.names import JobIdentity, Reason
+from genericjob.api.spec import InvalidSpecError
+from genericjob.api.status import GenericJobStatus
+from genericjob.reconcile.api import Api
+from genericjob.reconcile.coalesce import Coalescer
+from genericjob.reconcile.controller import AGAIN, DONE, Result
+from genericjob.reconcile.errors import NO_ANSWER, ApiError
+from genericjob.reconcile.informer import Informer
+from genericjob.reconcile.objects import Pod, Service
+from genericjob.reconcile.own_writes import OwnWrites
+from genericjob.reconcile.primitives import Primitives
+from genericjob.reconcile.recorder import Recorder, Reference
+from genericjob.reconcile.resources import Key, Resource
+from genericjob.reconcile.writer import Create, Delete, Done, Write, Writer
+
+from .bodies import Bodies
+from .decide import News, Plan, decide, remarks
+from .departures import Departures
+from .job import Job
+from .observe import Observation, observe, stored_ends
+from .refusals import Refusals
+from .resource import JOBS, Reader, StoredJob, UnreadableStatusError, identity, read_status, status_body
+from .status import condition, troubled
+
+log = logging.getLogger(__name__)
+
+OWNER = "owner"
+"""The index of pods and services by the UID of their job."""
+
+STALE = 1.0
+"""Seconds after which a job whose cache lags is looked at again; the event that is waited for comes first, usually within milliseconds."""
+PREDECESSOR = 5.0
+"""The same for a pod of an earlier job that still has our name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """What came of a plan's writes."""
+
+    created: int = 0
+    news: tuple[News, ...] = ()
+    trouble: tuple[str, str] | None = None
+    """Reason and message of what keeps the job from being initialized."""
+    again: float | None = None
+
+
+class JobController:
+    """Reconciles one job at a time per worker. Holds no truth: what is here can be lost at any moment."""
+
+    def __init__(
+        self,
+        api: Api,
+        *,
+        jobs: Informer[StoredJob],
+        pods: Informer[Pod],
+        services: Informer[Service],
+        pod_resource: Resource[Pod],
+        own_writes: OwnWrites,
+        writer: Writer,
+        recorder: Recorder,
+        bodies: Bodies,
+        departures: Departures,
+        coalescer: Coalescer,
+        stale: Callable[[], None],
+        primitives: Primitives,
+    ) -> None:
+        self._api = api
+        self._jobs, self._pods, self._services = jobs, pods, services
+        self._pod_resource = pod_resource
+        self._own_writes, self._writer, self._recorder = own_writes, writer, recorder
+        self._bodies, self._departures, self._coalescer = bodies, departures, coalescer
+        self._stale = stale
+        self._primitives = primitives
+        self._reader = Reader()
+        self._refusals = Refusals()
+
+    def reconcile(self, key: Key) -> Result:
+        """Bring one job a step further."""
+        stored = self._jobs.get(key)
+        if stored is None or stored.deleted is not None:  # its pods and services go with it: the garbage collector's work
+            return DONE
+        if not self._own_writes.visible(stored.uid):  # READ YOUR WRITES: jobs, pods and services
+            self._stale()
+            return Result.again_in(STALE)
+        try:
+            return self._bring_forward(stored, self._reader.read(stored))
+        except InvalidSpecError as error:
+            return self._refuse(stored, str(error))
+        except UnreadableStatusError as error:
+            return self._give_up(stored, str(error))
+
+    def _bring_forward(self, stored: StoredJob, job: Job) -> Result:
+        if job.spec.managed_by not in (None, names.MANAGER):
+            return DONE  # another controller's
+        plan = decide(job, self._observe(job), self._primitives.now())
+        if plan.must_remember and not self._store(stored, plan.status):  # COMMIT FIRST: outcomes and phase before any delete
+            return AGAIN  # somebody else wrote: look again, change nothing
+        done = self._apply(job, plan)
+        self._tell(job, plan.news + done.news)
+        if plan.must_remember or done.created:
+            return Result.again_in(STALE)  # the events of our own writes bring us back before that, and then there is more to show
+        status = troubled(plan.status, *done.trouble, self._primitives.now()) if done.trouble else plan.status
+        return self._show(stored, job, status, again=done.again)
+
+    def forget(self, uid: str) -> None:
+        """A job is gone."""
+        self._own_writes.forget(uid)
+        self._departures.forget(uid)
+        self._coalescer.forget(uid)
+        self._refusals.forget(uid)
+
+    # -------------------------------------------------------------------------------------------- observe
+
+    def _observe(self, job: Job) -> Observation:
+        uid, namespace = job.identity.uid, job.identity.namespace
+        departed = self._departures.of(uid)
+        if departed and (settled := frozenset(pod.name for pod in departed) & stored_ends(job)):
+            self._departures.settle(uid, settled)
+        services = {service.name for service in self._services.by(OWNER, uid, namespace=namespace)} if job.spec.service else ()
+        return observe(job, self._pods.by(OWNER, uid, namespace=namespace), services=services, departed=departed)
+
+    # -------------------------------------------------------------------------------------------- commit, show
+
+    def _store(self, stored: StoredJob, status: GenericJobStatus) -> bool:
+        """Write the status if the job is still the one that was read; False if somebody else wrote first."""
+        key = Key(stored.namespace, stored.name)
+        try:
+            written = self._api.replace_status(JOBS, key, status_body(stored, status))
+        except ApiError as error:
+            if error.conflict or error.not_found:
+                return False
+            raise  # IF IT IS UNKNOWN WHETHER IT HAPPENED the next try settles it: it conflicts, or it is the first
+        self._own_writes.record(stored.uid, JOBS, stored.namespace, written.resource_version)
+        self._coalescer.wrote(stored.uid)
+        return True
+
+    def _show(self, stored: StoredJob, job: Job, status: GenericJobStatus, *, again: float | None) -> Result:
+        """Let people see how the job stands, at most once a second."""
+        if status == job.status:
+            return DONE if again is None else Result.again_in(again)
+        if wait := self._coalescer.due(stored.uid):
+            return Result.again_in(wait if again is None else min(wait, again))
+        if not self._store(stored, status):
+            return AGAIN
+        return DONE if again is None else Result.again_in(again)
+
+    def _refuse(self, stored: StoredJob, problem: str) -> Result:
+        """A spec that admission let through although it cannot work: show it, and wait for a better one."""
+        before = read_status(stored)
+        told = troubled(before, Reason.INVALID_SPEC, problem, self._primitives.now())
+        status = structs.replace(told, observed_generation=stored.generation)
+        if status != before and not self._store(stored, status):
+            return AGAIN
+        return self._give_up(stored, problem)
+
+    def _give_up(self, stored: StoredJob, problem: str) -> Result:
+        self._recorder.event(_reference(identity(stored)), "Warning", Reason.INVALID_SPEC, problem)
+        return Result.give_up(problem)
+
+    # -------------------------------------------------------------------------------------------- apply
+
+    def _apply(self, job: Job, plan: Plan) -> Applied:
+        uid, now = job.identity.uid, self._primitives.monotonic()
+        writes: list[Write] = [Delete(self._pod_resource, Key(pod.namespace, pod.name), pod.uid, uid) for pod in plan.deletes]
+        again = self._refusals.wait(uid, job.generation, now) if plan.pods or plan.services else 0.0
+        if not again:
+            writes += [self._bodies.service(job, rank) for rank in plan.services]
+            writes += [self._bodies.pod(job, rank) for rank in plan.pods]
+        if not writes:
+            return Applied(again=again if 0.0 < again < math.inf else None)
+        return self._judge(job, self._writer.apply(writes))
+
+    def _judge(self, job: Job, outcomes: Sequence[Done]) -> Applied:
+        """What came of the writes, in one answer."""
+        created = sum(done.fate == "done" and isinstance(done.write, Create) for done in outcomes)
+        news = self._first_words(job, outcomes) if any(isinstance(done.write, Create) for done in outcomes) else ()
+        hindered = next((done for done in outcomes if done.fate not in ("done", "skipped")), None)
+        if hindered is None:
+            self._refusals.forget(job.identity.uid)
+            return Applied(created, news)
+        if hindered.fate == "failed":
+            raise hindered.error or ApiError(NO_ANSWER, "Unknown", f"{hindered.write} failed")
+        if hindered.fate == "waiting":
+            name = _name(hindered.write)
+            return Applied(
+                0, news, (Reason.PREDECESSOR_ENDING, f"{name} of an earlier run is still there; waiting until it is gone"), PREDECESSOR
+            )
+        if hindered.error and any(cause.reason == "NamespaceTerminating" for cause in hindered.error.causes):
+            self._refusals.give_up(job.identity.uid, job.generation)
+            return Applied(0, news)  # nothing will ever be created here again, and nobody is left to read about it
+        trouble = _trouble(hindered)
+        again = self._refusals.note(job.identity.uid, job.generation, self._primitives.monotonic())
+        return Applied(0, (*news, News("Warning", *trouble)), trouble, again)
+
+    def _first_words(self, job: Job, outcomes: Sequence[Done]) -> tuple[News, ...]:
+        """What to say when something was to be created, and more of it the first time."""
+        pods = sum(
+            done.fate == "done" and isinstance(done.write, Create) and done.write.resource is self._pod_resource for done in outcomes
+        )
+        told = [News("Normal", Reason.CREATED, f"Created {pods} pod{'' if pods == 1 else 's'}")] if pods else []
+        new = job.status.observed_generation != job.generation
+        if new:
+            told += remarks(job)
+            for compiled, _ in self._bodies.of(job).values():
+                if compiled.unresolved:
+                    text = f"these variables mean nothing in this job and were left as they are: {', '.join(compiled.unresolved)}"
+                    told.append(News("Warning", Reason.UNRESOLVED_VARIABLES, text))
+                told += [News("Warning", Reason.TEMPLATE_OVERRIDDEN, remark) for remark in compiled.remarks]
+        initialized = condition(job.status, "Initialized")
+        if new or initialized is None or initialized.status != "True":  # the first create that was not refused brings them
+            warnings = dict.fromkeys(warning for done in outcomes for warning in done.warnings)
+            told += [News("Warning", Reason.SERVER_WARNING, warning) for warning in warnings]
+        return tuple(dict.fromkeys(told))
+
+    # -------------------------------------------------------------------------------------------- tell
+
+    def _tell(self, job: Job, news: Iterable[News]) -> None:
+        for one in news:
+            log.info(
+                "%s",
+                one.message,
+                extra={"job": f"{job.identity.namespace}/{job.identity.name}", "uid": job.identity.uid, "reason": one.reason},
+            )
+            self._recorder.event(_reference(job.identity), one.type, one.reason, one.message)
+
+
+def _trouble(hindered: Done) -> tuple[str, str]:
+    """Reason and message of a create that was refused, or that met somebody else's object."""
+    if hindered.fate == "refused" and hindered.error is not None:
+        return Reason.FAILED_CREATE, hindered.error.message
+    name = _name(hindered.write)
+    return Reason.NAME_CONFLICT, f"{name} exists and does not belong to this job; it was left alone"
+
+
+def _name(write: Write) -> str:
+    return f"{write.resource.kind} {write.name if isinstance(write, Create) else write.key.name}"
+
+
+def _reference(job: JobIdentity) -> Reference:
+    return Reference(names.API_VERSION, names.KIND, job.namespace, job.name, job.uid)

@@ -1,0 +1,49 @@
+"""A job as decisions see it: parsed, and with what follows from its spec alone."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from genericjob.api.names import NAME_LIMIT, JobIdentity, replica_name
+from genericjob.api.spec import GenericJobSpec, InvalidSpecError
+from genericjob.api.status import GenericJobStatus
+
+from .rules import Rules
+
+
+@dataclass(frozen=True, slots=True)
+class Design:
+    """What follows from a spec: made once per generation."""
+
+    spec: GenericJobSpec
+    rules: Rules
+    names: Mapping[str, tuple[str, ...]]
+    """Names of pods by type, in the order of ranks."""
+
+    @classmethod
+    def of(cls, job: str, spec: GenericJobSpec) -> "Design":
+        """Work it out; raises InvalidSpecError for what admission should have refused."""
+        names = {part.type: tuple(replica_name(job, part.type, rank) for rank in range(part.replicas)) for part in spec.replica_specs}
+        if len(names) < len(spec.replica_specs):
+            raise InvalidSpecError("spec.replicaSpecs: two of them have the same type")
+        for number, part in enumerate(spec.replica_specs):
+            if part.replicas and len(names[part.type][-1]) > NAME_LIMIT:
+                name = names[part.type][-1]
+                raise InvalidSpecError(
+                    f"spec.replicaSpecs[{number}].type: the name {name} has {len(name)} characters, {NAME_LIMIT} is the most"
+                )
+        return cls(spec, Rules.of(spec), names)
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A job at one moment."""
+
+    identity: JobIdentity
+    generation: int
+    design: Design
+    status: GenericJobStatus
+
+    @property
+    def spec(self) -> GenericJobSpec:
+        """What the user asked for."""
+        return self.design.spec

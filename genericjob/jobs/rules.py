@@ -1,0 +1,133 @@
+"""Success and failure rules.
+
+A job ends when one of its rules fires. Rules see outcomes, never pods: a rank has succeeded, has failed for good, or is still open.
+Success is asked first: when rank 0 ends well its peers often die of the broken connection in the same second.
+
+A job without success rules succeeds when every rank has. A job without failure rules fails when no success rule can be met any more. With
+failure rules it also fails when no success rule can be met and no failure rule can fire any more, so that it never hangs.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from genericjob.api.names import Reason
+from genericjob.api.spec import GenericJobSpec, Rule
+
+Ranks = Mapping[str, frozenset[int]]
+"""Ranks by type."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcomes:
+    """Which ranks have ended, and how."""
+
+    succeeded: Ranks
+    failed: Ranks
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """That a job has ended, how, and why."""
+
+    phase: Literal["Succeeded", "Failed"]
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """A job's rules, prepared for asking. Rules that can never fire are kept apart: an empty one must not be true of nothing."""
+
+    every_rank: Ranks
+    success: tuple[Ranks, ...]
+    failure: tuple[Ranks, ...]
+    explicit_success: bool
+    explicit_failure: bool
+    never: tuple[str, ...]
+    """Rules that can never fire, each with the reason."""
+
+    @classmethod
+    def of(cls, spec: GenericJobSpec) -> "Rules":
+        """Prepare the rules of a spec."""
+        every = {found.type: frozenset(range(found.replicas)) for found in spec.replica_specs if found.replicas}
+        never: list[str] = []
+
+        def usable(name: str, rules: Sequence[Rule]) -> Iterator[Ranks]:
+            for number, rule in enumerate(rules):
+                if problem := _never_fires(rule, every):
+                    never.append(f"{name}[{number}] can never fire: {problem}")
+                else:
+                    yield {type: frozenset(ranks) for type, ranks in rule.items() if ranks}
+
+        success = tuple(usable("successRules", spec.success_rules)) if spec.success_rules else (every,)
+        failure = tuple(usable("failureRules", spec.failure_rules))
+        return cls(every, success, failure, bool(spec.success_rules), bool(spec.failure_rules), tuple(never))
+
+
+def _never_fires(rule: Rule, every: Ranks) -> str:
+    if not any(rule.values()):
+        return "it names no rank"
+    for type, ranks in rule.items():
+        if ranks and type not in every:
+            return f"there is no replica of type {type!r}"
+        if missing := sorted(set(ranks) - every.get(type, frozenset())):
+            return f"type {type!r} has no rank {missing[0]}"
+    return ""
+
+
+def verdict(rules: Rules, outcomes: Outcomes) -> Verdict | None:
+    """How the job has ended; None while it has not."""
+    for ask in (success_rule_met, failure_rule_met, no_success_rule_reachable, every_rank_ended):
+        if answer := ask(rules, outcomes):
+            return answer
+    return None
+
+
+def success_rule_met(rules: Rules, outcomes: Outcomes) -> Verdict | None:
+    """All ranks of some success rule have succeeded."""
+    if any(_covers(outcomes.succeeded, rule) for rule in rules.success):
+        return Verdict("Succeeded", Reason.SUCCEEDED, "The job has finished successfully.")
+    return None
+
+
+def failure_rule_met(rules: Rules, outcomes: Outcomes) -> Verdict | None:
+    """All ranks of some failure rule have failed for good."""
+    for rule in rules.failure:
+        if _covers(outcomes.failed, rule):
+            return Verdict("Failed", Reason.FAILED, f"The job is failed with rule: {written(rule)}")
+    return None
+
+
+def no_success_rule_reachable(rules: Rules, outcomes: Outcomes) -> Verdict | None:
+    """Nothing can lead to success any more, and no failure rule is still to be decided."""
+    if any(not _touches(outcomes.failed, rule) for rule in rules.success):
+        return None
+    if any(not _touches(outcomes.succeeded, rule) for rule in rules.failure):
+        return None
+    if not rules.explicit_success:
+        first = min((type, min(ranks)) for type, ranks in outcomes.failed.items() if ranks)
+        return Verdict("Failed", Reason.FAILED, f"The job is failed: rank {first[1]} of type {first[0]} has failed.")
+    return Verdict("Failed", Reason.NO_SUCCESS_RULE_REACHABLE, "The job is failed: no success rule can be met any more.")
+
+
+def every_rank_ended(rules: Rules, outcomes: Outcomes) -> Verdict | None:
+    """Nobody is left who could make a rule fire."""
+    for type, ranks in rules.every_rank.items():
+        if ranks - outcomes.succeeded.get(type, frozenset()) - outcomes.failed.get(type, frozenset()):
+            return None
+    return Verdict("Failed", Reason.EVERY_RANK_ENDED, "The job is failed: every rank has ended, and no rule was met.")
+
+
+def written(rule: Ranks) -> str:
+    """A rule as compact JSON."""
+    return json.dumps({type: sorted(ranks) for type, ranks in rule.items()}, separators=(",", ":"))
+
+
+def _covers(outcomes: Ranks, rule: Ranks) -> bool:
+    return all(ranks <= outcomes.get(type, frozenset()) for type, ranks in rule.items())
+
+
+def _touches(outcomes: Ranks, rule: Ranks) -> bool:
+    return any(not ranks.isdisjoint(outcomes.get(type, frozenset())) for type, ranks in rule.items())

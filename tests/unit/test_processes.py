@@ -1,0 +1,234 @@
+"""Programs of this machine: what they print, how they end, and that nothing of them is left."""
+
+import os
+import signal
+from queue import Queue
+
+import pytest
+
+from genericjob.local.addresses import Addresses, claim
+from genericjob.local.containers import CannotStartError, Launch
+from genericjob.local.processes import LONGEST_LINE, Lines, Processes
+from genericjob.reconcile.primitives import System
+from genericjob.reconcile.resources import Key
+from harness.clusters import eventually
+
+PATIENCE = 30
+
+
+class Program:
+    """A program and what was heard of it, in order."""
+
+    def __init__(self, processes, *argv, env=None, directory=None):
+        self._heard = Queue()
+        launch = Launch(argv, {**os.environ, **(env or {})}, directory)
+        self.process = processes.start(launch, told=self._heard.put, ended=self._heard.put)
+
+    def line(self):
+        return self._heard.get(timeout=PATIENCE)
+
+    def rest(self):
+        """Everything up to the exit code, which is the last of it."""
+        heard = [self._heard.get(timeout=PATIENCE)]
+        while not isinstance(heard[-1], int):
+            heard.append(self._heard.get(timeout=PATIENCE))
+        return heard
+
+
+@pytest.fixture(params=["pidfd", "looking"])
+def processes(request, monkeypatch):
+    if request.param == "looking":
+        monkeypatch.delattr(os, "pidfd_open")
+    found = Processes(primitives=System())
+    yield found
+    assert found.close()
+
+
+def sh(processes, script, **kwargs):
+    return Program(processes, "sh", "-c", script, **kwargs)
+
+
+def lives(pid):
+    """Whether a process runs; one that waits to be reaped by somebody else does not."""
+    try:
+        with open(f"/proc/{pid}/stat") as stat:
+            return stat.read().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+# ------------------------------------------------------------------------------------------------ output and ends
+
+
+def test_lines_come_before_the_exit_code(processes):
+    assert sh(processes, "echo one; echo two >&2; printf three; exit 4").rest() == ["one", "two", "three", 4]
+
+
+def test_a_signal_is_told_as_128_and_its_number(processes):
+    assert sh(processes, "kill -KILL $$").rest() == [137]
+
+
+def test_a_program_gets_its_environment_and_its_directory(processes, tmp_path):
+    assert sh(processes, "echo $WHO in $(pwd)", env={"WHO": "me"}, directory=str(tmp_path)).rest() == [f"me in {tmp_path}", 0]
+
+
+def test_a_program_has_nothing_to_read(processes):
+    assert sh(processes, "cat; echo end").rest() == ["end", 0]
+
+
+def test_lines_come_while_the_program_runs(processes):
+    program = sh(processes, "echo ready; sleep 600")
+    assert program.line() == "ready"
+    program.process.signal(signal.SIGTERM)
+    assert program.rest() == [143]
+
+
+def test_a_program_that_closes_its_output_still_has_an_end(processes):
+    program = sh(processes, "echo last; exec >&- 2>&-; sleep 600")
+    assert program.line() == "last"
+    program.process.signal(signal.SIGTERM)
+    assert program.rest() == [143]
+
+
+def test_many_programs_are_heard_at_once(processes):
+    programs = [sh(processes, f"echo {n}; exit {n}") for n in range(40)]
+    assert [program.rest() for program in programs] == [[str(n), n] for n in range(40)]
+
+
+def test_more_output_than_a_pipe_holds_is_heard_to_the_end(processes):
+    *lines, code = sh(processes, "i=0; while [ $i -lt 20000 ]; do echo line $i of many; i=$((i+1)); done").rest()
+    assert (len(lines), lines[-1], code) == (20000, "line 19999 of many", 0)
+
+
+# ------------------------------------------------------------------------------------------------ groups
+
+
+def test_children_end_with_the_program(processes):
+    program = sh(processes, "sleep 600 & echo $!; exit 0")
+    child, code = program.rest()
+    assert code == 0
+    eventually(lambda: not lives(int(child)))
+
+
+def test_a_signal_reaches_children_too(processes):
+    child = "trap 'echo child ends; exit' TERM; echo up; while :; do sleep 600 & wait; done"
+    program = sh(processes, 'trap : TERM; sh -c "$CHILD" & wait; wait', env={"CHILD": child})
+    assert program.line() == "up"
+    program.process.signal(signal.SIGTERM)
+    assert program.rest() == ["child ends", 0]
+
+
+def test_ctrl_c_at_the_terminal_does_not_reach_programs(processes):
+    program = sh(processes, "echo $$; sleep 600")
+    pid = int(program.line())
+    assert os.getpgid(pid) == os.getsid(pid) == pid != os.getpgid(0)
+
+
+def test_a_signal_to_a_program_that_has_ended_is_not_sent(processes, monkeypatch):
+    program = sh(processes, "exit 0")
+    program.rest()
+    sent = []
+    monkeypatch.setattr(os, "killpg", lambda *args: sent.append(args))
+    program.process.signal(signal.SIGTERM)
+    assert sent == []
+
+
+def test_a_daemon_that_holds_the_output_open_does_not_keep_the_end_back(processes, tmp_path):
+    daemon = "setsid sh -c 'echo $$ > new; mv new pid; exec sleep 600'"
+    program = sh(processes, f"{daemon} & while [ ! -e pid ]; do sleep 0.01; done", directory=str(tmp_path))
+    assert program.rest() == [0]
+    pid = int((tmp_path / "pid").read_text())
+    assert lives(pid)
+    os.kill(pid, signal.SIGKILL)
+
+
+def test_closing_kills_everything_at_once():
+    processes = Processes(primitives=System())
+    program = sh(processes, "trap '' TERM; echo $$; while :; do sleep 600; done")
+    pid = int(program.line())
+    assert processes.close()
+    assert program.rest() == [137]
+    assert not lives(pid)
+    assert processes.close()  # and again, which does nothing
+    with pytest.raises(CannotStartError, match="the run is over"):
+        sh(processes, "echo")
+
+
+# ------------------------------------------------------------------------------------------------ what cannot start
+
+
+@pytest.mark.parametrize(
+    ("argv", "directory", "words"),
+    [
+        (["no-such-program"], None, "there is no program 'no-such-program' on this machine"),
+        (["sh"], "/no/such/place", "workingDir /no/such/place does not exist on this machine"),
+        (["/etc"], None, "/etc.*cannot be started: Permission denied"),
+        (["sh", "a\0b"], None, "'sh' cannot be started: embedded null byte"),
+    ],
+)
+def test_what_cannot_start_says_why(processes, argv, directory, words):
+    with pytest.raises(CannotStartError, match=words):
+        Program(processes, *argv, directory=directory)
+
+
+def test_a_file_without_an_interpreter_says_why(processes, tmp_path):
+    file = tmp_path / "data"
+    file.write_bytes(b"\x00\x01")
+    file.chmod(0o755)
+    with pytest.raises(CannotStartError, match="Exec format error"):
+        Program(processes, str(file))
+
+
+# ------------------------------------------------------------------------------------------------ lines
+
+
+def fed(*pieces):
+    lines = Lines()
+    return [line for piece in pieces for line in lines.feed(piece)] + list(lines.end())
+
+
+def test_bytes_become_lines_wherever_they_were_cut():
+    assert fed(b"o", b"ne\ntw", b"o\r\n", b"\nthree") == ["one", "two", "", "three"]
+
+
+def test_a_letter_cut_in_two_is_read_whole_and_nonsense_is_marked():
+    assert fed("ä".encode()[:1], "ä".encode()[1:] + b"\n\xff\n") == ["ä", "\ufffd"]
+
+
+def test_a_line_without_end_is_told_in_pieces():
+    pieces = fed(*[b"x" * 1000] * 200)
+    assert sum(map(len, pieces)) == 200_000
+    assert max(map(len, pieces)) < LONGEST_LINE + 1000
+
+
+# ------------------------------------------------------------------------------------------------ addresses
+
+
+def test_every_name_has_one_address():
+    addresses = Addresses(network=7)
+    names = [Key("a", "train-worker-0"), Key("a", "train-worker-1"), Key("b", "train-worker-0")]
+    assert [addresses.of(name) for name in names] == ["127.7.0.1", "127.7.0.2", "127.7.0.3"]
+    assert [addresses.of(name) for name in names] == ["127.7.0.1", "127.7.0.2", "127.7.0.3"]
+
+
+def test_thousands_of_names_have_addresses_that_hosts_may_have():
+    addresses = Addresses(network=7)
+    found = [addresses.of(Key("a", str(n))) for n in range(10_000)]
+    assert len(set(found)) == 10_000
+    assert found[250] == "127.7.1.1"
+    assert not any(each.endswith((".0", ".255")) for each in found)
+
+
+def test_two_runs_have_networks_of_their_own():
+    with claim(range(1, 255))[1] as first, claim(range(1, 255))[1] as second:
+        assert first.getsockname()[0] != second.getsockname()[0]
+
+
+def test_a_network_that_was_given_back_is_free_again():
+    network, keeper = claim(range(1, 255))
+    keeper.close()
+    again, keeper = claim([network])
+    keeper.close()
+    assert again == network
+    with claim([network])[1], pytest.raises(OSError, match="no network"):
+        claim([network])
