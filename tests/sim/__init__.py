@@ -1,0 +1,1 @@
+"""Deterministic simulation: the real threads of the framework, one at a time, in an order that a seed decides."""

@@ -1,0 +1,104 @@
+"""Simulated processes: locks that are taken by turns, and crashes."""
+
+import pytest
+
+from sim.processes import Crashed
+from sim.scheduler import Stepped
+
+SEEDS = range(30)
+
+
+def test_a_lock_is_held_by_one_thread():
+    for seed in SEEDS:
+        with Stepped(seed) as stepped:
+            process, inside, most = stepped.process("p"), [], []
+            lock = process.condition()
+
+            def working(process=process, lock=lock, inside=inside, most=most):
+                with lock:
+                    inside.append(1)
+                    process.pause()
+                    most.append(len(inside))
+                    inside.pop()
+
+            for _ in range(4):
+                process.start("works", working)
+            stepped.run()
+            assert most == [1, 1, 1, 1]
+
+
+def test_notify_wakes_so_many_and_no_more(stepped):
+    process, woken = stepped.process("p"), []
+    changed = process.condition()
+
+    def waiting():
+        with changed:
+            woken.append(changed.wait())
+
+    for _ in range(5):
+        process.start("waits", waiting)
+    for n, total in ((1, 1), (2, 3), (9, 5)):
+        stepped.run()
+        with changed:
+            changed.notify(n)
+        stepped.run()
+        assert woken == [True] * total
+    with pytest.raises(RuntimeError):
+        changed.notify()
+    with pytest.raises(RuntimeError):
+        changed.wait()
+
+
+def test_a_thread_that_was_not_begun_never_runs(stepped):
+    process, begun = stepped.process("p"), []
+    process.start("late", lambda: begun.append(1))
+    process.crash()
+    stepped.advance(1)
+    assert begun == []
+
+
+def test_a_thread_can_crash_its_own_process_and_another(stepped):
+    one, two, seen = stepped.process("one"), stepped.process("two"), []
+
+    def murder():
+        two.crash()
+        seen.append("two")
+        one.crash()
+        seen.append("never")
+
+    one.start("sleeps", lambda: (one.sleep(10), seen.append("never")))
+    two.start("sleeps", lambda: (two.sleep(10), seen.append("never")))
+    stepped.run()
+    one.start("murders", murder)
+    stepped.advance(100)
+    assert seen == ["two"]
+    assert one.threads == two.threads == []
+
+
+def test_a_crash_frees_the_test_that_waits_inside(stepped):
+    process = stepped.process("p")
+    thread = process.start("sleeps", lambda: process.sleep(100))
+    stepped.process("other").start("crashes", lambda: (stepped.block_until(lambda: False, timeout=1), process.crash()))
+    with pytest.raises(Crashed):
+        thread.join()
+    assert stepped.monotonic() == 1
+
+
+def test_a_crash_opens_locks_for_nobody_else(stepped):
+    """A thread of another process that shared a condition goes on: the dead hold no locks, and take no notifications."""
+    dead, alive, seen = stepped.process("dead"), stepped.process("alive"), []
+    shared = alive.condition()
+
+    def waiting(name):
+        with shared:
+            shared.wait()
+            seen.append(name)
+
+    dead.start("waits", lambda: waiting("dead"))
+    alive.start("waits", lambda: waiting("alive"))
+    stepped.run()
+    dead.crash()
+    with shared:
+        shared.notify()
+    stepped.run()
+    assert seen == ["alive"]
