@@ -44,6 +44,11 @@ programs: python ## Build the control plane's programs (once; minutes)
 constraints: python ## Write constraints.txt anew from the bounds in pyproject.toml
 	@hack/constraints.sh $(PYTHON)
 
+.PHONY: manifests
+manifests: $(READY) ## Write the CRD in manifests/crd anew from the models in genericjob/api
+	@$(BIN)/python -m genericjob.api > manifests/crd/genericjobs.yaml.new
+	@mv manifests/crd/genericjobs.yaml.new manifests/crd/genericjobs.yaml
+
 # ------------------------------------------------------------------------------------------------ checking
 
 .PHONY: test
@@ -70,6 +75,11 @@ conformance-long: $(READY) programs ## Random operations on both implementations
 e2e: $(READY) programs ## Tests on a real control plane
 	@$(BIN)/python -m pytest tests/e2e
 
+.PHONY: idle
+idle: IDLE_SECONDS ?= 60
+idle: $(READY) programs ## What the controller does beside 100 running jobs: IDLE_SECONDS=60 (quiet machine)
+	@IDLE_SECONDS=$(IDLE_SECONDS) $(BIN)/python -m pytest tests/e2e/test_genericjob_idle.py -rP --show-capture=stdout
+
 .PHONY: lint
 lint: $(READY) ## ruff, mypy --strict, import-linter
 	@echo "== Lint: ruff, mypy, import-linter"
@@ -86,6 +96,17 @@ format: $(READY) ## Let ruff lay out the code
 .PHONY: bench
 bench: $(READY) programs ## Measure, and write docs/benchmarks.md anew (quiet machine, minutes)
 	@PYTHONPATH=hack $(BIN)/python -m bench.port
+
+.PHONY: bench-quick
+bench-quick: $(READY) programs ## One job of 1,000 ranks against the bare limit: docs/benchmarks-controller.md (quiet machine, 2 minutes)
+	@PYTHONPATH=hack:tests $(BIN)/python -m bench.quick $(OPTIONS)
+
+# ------------------------------------------------------------------------------------------------ a job to look at
+
+.PHONY: run
+run: $(READY) ## Run a distributed job on this machine: no cluster, programs in place of containers
+	@echo "== genericjob run examples/hello.yaml: one server and three workers find each other, on this machine and without a cluster"
+	@$(BIN)/genericjob run examples/hello.yaml
 
 # ------------------------------------------------------------------------------------------------ a cluster to play with
 
