@@ -216,8 +216,9 @@ class Run:
 
     def _show_warning(self, change: Change[Warned]) -> None:
         event = change.new
-        over = any(view.name == event.about and view.phase in FINAL_PHASES for view in self._views.values()) if event else True
-        if event is not None and event.type == "Warning" and event.reason not in HOPELESS and not over:
+        if event is None or event.type != "Warning" or event.reason in HOPELESS:
+            return
+        if not any(view.name == event.about and view.phase in FINAL_PHASES for view in self._views.values()):  # the verdict says it better
             self._screen.state(event.about, f"warning: {event.message}")
 
     def _interrupt(self, number: int) -> None:

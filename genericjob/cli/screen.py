@@ -93,7 +93,8 @@ class Screen:
             self._console.print(table)
         if len(shown) < len(ranks):
             done = sum(rank.phase == "Succeeded" for rank in ranks)
-            self._write(f"({len(ranks)} ranks, {done} succeeded; {len(shown)} others are shown)")
+            others = f"; {len(shown)} others are shown" if shown else ""
+            self._write(f"{len(ranks)} ranks, {done} succeeded{others}")
         self._write("")
         for job in jobs:
             self._write(self._styled(f"{job.name} {job.verdict}", _OF_PHASE.get(job.phase, QUIET)))

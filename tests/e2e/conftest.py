@@ -1,10 +1,97 @@
-"""What end-to-end tests ask for, beside a cluster: nodes."""
+"""What end-to-end tests ask for, beside a cluster: nodes, our kind of jobs, and the controller that runs them."""
+
+from itertools import count
 
 import pytest
 
+from e2e.jobs import Team, a_job, replicas
 from e2e.standing_in import MACHINE, history, make, status
+from genericjob.reconcile.resources import CONFIG_MAPS, Key
+from harness.audit import Audit
 from harness.clusters import Namespaces, eventually
-from harness.kubelet import Nodes
+from harness.controllers import ControllerProcess, account_kubeconfig, grant
+from harness.definitions import GENERIC_JOBS, install
+from harness.kubelet import Machine, Nodes
+
+LINES = 60
+"""How much of the controller's log is shown with a test that failed."""
+
+
+@pytest.fixture(scope="session")
+def genericjobs(server):
+    """The kind GenericJob, put on the cluster as `manifests/crd` defines it."""
+    install(server)
+    return GENERIC_JOBS
+
+
+@pytest.fixture(scope="session")
+def controller(cluster, server, genericjobs, tmp_path_factory):
+    """The controller of all tests: a process of its own, with the shipped roles. It looks after every namespace."""
+    grant(server)
+    directory = tmp_path_factory.mktemp("controller")
+    config = account_kubeconfig(cluster, server, directory / "config")
+    with ControllerProcess(config, directory / "log", "--leader-elect") as process:
+        yield process.wait_leading()
+        assert process.terminate() == 0, process.log
+        assert "Traceback" not in process.log, process.log
+
+
+@pytest.fixture(scope="session")
+def collector(server, genericjobs):
+    """The garbage collector, once it knows our kind: it looks for new ones every 30 s. Seen by jobs that take a ConfigMap along."""
+    with Namespaces(server).fresh() as namespace:
+        numbers = count(1)
+
+        def collects():
+            """ONE AFTER THE OTHER: what it cannot understand it tries again ever more rarely."""
+            name = f"known-{next(numbers)}"
+            job = server.create(genericjobs, a_job(name, replicas(0)), namespace).object["metadata"]
+            owner = {"apiVersion": genericjobs.api_version, "kind": genericjobs.kind, "name": name, "uid": job["uid"]}
+            server.create(CONFIG_MAPS, {"metadata": {"name": name, "ownerReferences": [owner]}}, namespace)
+            server.delete(genericjobs, Key(namespace, name))
+            return eventually(lambda: not server.list(CONFIG_MAPS, namespace, fields=f"metadata.name={name}").items, within=1.0)
+
+        eventually(collects)
+
+
+@pytest.fixture
+def audit(plane):
+    """What the server was asked, by whom, and what came of it."""
+    return Audit(plane.audit_log)
+
+
+@pytest.fixture
+def kubectl(plane, namespace):
+    """kubectl in the test's namespace."""
+    return lambda *args, **more: plane.kubectl("--namespace", namespace, *args, **more)
+
+
+@pytest.fixture(scope="module")
+def ground(cluster):
+    """A node for the jobs of a module: the only one without a taint, so that jobs run on it without asking for it."""
+    with Nodes(cluster.api) as nodes:
+        yield nodes.add(machine=Machine(pods=1000, extended={"example.com/gpu": "8"}))
+
+
+@pytest.fixture
+def team(server, controller, namespace, ground):
+    """A namespace whose jobs are run."""
+    return Team(server, namespace, ground)
+
+
+def pytest_collection_modifyitems(items):
+    """Tests with the controller come last: others make jobs of 10,000 replicas that nobody is to run. The collector needs time, too."""
+    items.sort(key=lambda item: sum(name in getattr(item, "fixturenames", ()) for name in ("controller", "collector")))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    """Show what the controller said."""
+    report = yield
+    controller = getattr(item, "funcargs", {}).get("controller")
+    if report.failed and controller:
+        report.sections.append((f"the controller, {controller.log_file}", "\n".join(controller.log.splitlines()[-LINES:])))
+    return report
 
 
 @pytest.fixture

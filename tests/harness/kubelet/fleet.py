@@ -97,8 +97,11 @@ class Nodes:
 
     # -------------------------------------------------------------------------------------------- the end
 
-    def close(self) -> None:
-        """End every thread, remove nodes, leases and what pods are bound to them, and raise what went wrong in a thread."""
+    def close(self, *, clean_up: bool = True) -> None:
+        """End every thread, remove nodes, leases and what pods are bound to them, and raise what went wrong in a thread.
+
+        Without `clean_up` everything stays on the server: for one that ends, too, and need not hear a thousand deletes before.
+        """
         self._closing.set()
         self._queue.close()
         for each in self._nodes.values():
@@ -108,7 +111,8 @@ class Nodes:
             if thread.is_alive():
                 self._problems.append(RuntimeError(f"thread {thread.name} does not end"))
         try:
-            self._clean_up()
+            if clean_up:
+                self._clean_up()
         except ApiError as error:
             self._problems.append(error)
         self._api.close()
