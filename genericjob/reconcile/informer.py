@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from .api import Api
 from .errors import ApiError
@@ -146,9 +146,11 @@ class Informer(Generic[T]):
 
     def catch_up(self, timeout: float) -> bool:
         """Wait until the cache has everything that had happened when this was called, so long at most; whether it has."""
-        return catch_up([self], timeout, primitives=self._primitives)
+        deadline = self._primitives.monotonic() + timeout
+        wanted = self._hurry(deadline)
+        return wanted is not None and self._wait(lambda: all(self.reached(*each) for each in wanted.items()), deadline)
 
-    def hurry(self, deadline: float) -> Mapping[str, str] | None:
+    def _hurry(self, deadline: float) -> Mapping[str, str] | None:
         """Ask how far the server is, and make every scope go there; the versions by namespace, or None if nobody could be asked in time."""
         wanted: dict[str, str] = {}
         for namespace, scope in self._scopes.items():
@@ -158,10 +160,6 @@ class Informer(Generic[T]):
             wanted[namespace] = newest
             scope.reflector.reach(newest)
         return wanted
-
-    def wait_reached(self, versions: Mapping[str, str], deadline: float) -> bool:
-        """Wait until the cache has these versions, until then at most; whether it has."""
-        return self._wait(lambda: all(self.reached(*each) for each in versions.items()), deadline)
 
     def _newest(self, namespace: str, deadline: float) -> str | None:
         """The version of the collection now. Asked without the labels: the server would go through all objects for one that has them."""
@@ -212,10 +210,3 @@ class Informer(Generic[T]):
                 log.exception("thread %s died; it goes on in %.1f s", name, seconds)
                 self._metrics.thread_died(name)
                 self._stopping.wait(seconds)
-
-
-def catch_up(informers: Sequence[Informer[Any]], timeout: float, *, primitives: Primitives) -> bool:
-    """Let several caches catch up at the same time: a quiet one may need a second, and so do all of them together."""
-    deadline = primitives.monotonic() + timeout
-    wanted = [(informer, informer.hurry(deadline)) for informer in informers]
-    return all(versions is not None and informer.wait_reached(versions, deadline) for informer, versions in wanted)

@@ -18,6 +18,7 @@ import socket
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from .errors import ApiError
 from .health import Deaths, Health, stuck
@@ -142,9 +143,19 @@ class Process:
         return ""
 
     def _catch_up(self) -> str:
-        for name, informer in self._informers.items():
+        behind = set(self._informers)
+
+        def follow(name: str, informer: Informer) -> None:
             while not self._ended() and not self._caught_up(name, informer):
                 self._wait(self._ended, 1.0)
+            with self._changed:
+                behind.discard(name)
+                self._changed.notify_all()
+
+        # AT THE SAME TIME: a quiet watch needs a second or two to say how far it is.
+        for name, informer in self._informers.items():
+            self._primitives.start(f"catching up on {name}", partial(follow, name, informer))
+        self._wait(lambda: not behind or self._ended())
         return ""
 
     def _work(self) -> str:

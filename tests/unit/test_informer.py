@@ -9,7 +9,7 @@ import pytest
 
 from genericjob.local import FaultyApi, MemoryApi
 from genericjob.reconcile.errors import NO_ANSWER, ApiError
-from genericjob.reconcile.informer import Informer, catch_up
+from genericjob.reconcile.informer import Informer
 from genericjob.reconcile.metrics import Metrics
 from genericjob.reconcile.primitives import System
 from genericjob.reconcile.reflector import Timings
@@ -263,23 +263,6 @@ def test_who_waits_to_catch_up_is_released_by_the_end(api, informer):
         assert asked.wait(LONG)
         assert cache.stop(LONG)
     assert result == [False]
-
-
-def test_several_caches_catch_up_together(api, memory, informer):
-    caches = [informer("one"), informer("two")]
-    for cache in caches:
-        cache.start()
-        assert cache.wait_synced(LONG)
-    memory.lag()
-    put(api, "m", "one")
-    put(api, "m", "two")
-    assert catch_up(caches, LONG, primitives=System())
-    assert [len(cache.values()) for cache in caches] == [1, 1]
-    api.refuse(AWAY, "list", times=10**9, key=Key("two", ""))
-    assert not catch_up(caches, 0.05, primitives=System())
-
-
-# ------------------------------------------------------------------------------------------------ trouble
 
 
 def test_a_thread_that_dies_is_counted_and_goes_on(api, informer, metrics, caplog):

@@ -5,7 +5,11 @@ import gc
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from genericjob.reconcile.errors import ApiError
+from genericjob.reconcile.http import HttpApi, Timeouts
 from genericjob.reconcile.metrics import Metrics
+from genericjob.reconcile.resources import CONFIG_MAPS, Key
+from harness.scripted import ScriptedServer, answer, hang_up, say_nothing, stream
 
 
 @pytest.fixture
@@ -107,6 +111,30 @@ def test_requests_are_counted_by_their_answer(metrics):
     found = {code: value(metrics, "rest_client_requests_total", method="POST", code=code, host="h:1") for code in ("201", "409", "<error>")}
     assert found == {"201": 2, "409": 1, "<error>": 1}
     assert value(metrics, "rest_client_request_duration_seconds_count", verb="POST", host="h:1") == 4
+
+
+def test_the_port_tells_of_each_request_once_whatever_became_of_it(metrics):
+    told = []
+
+    def observe(method, code, host, seconds):
+        told.append((method, code))
+        assert host == f"127.0.0.1:{port}"
+        assert seconds >= 0
+        metrics.request(method, code, host, seconds)
+
+    stored = {"kind": "ConfigMap", "metadata": {"name": "a", "resourceVersion": "7"}}
+    busy = answer(429, **{"Retry-After": "0"})
+    with ScriptedServer(answer(201, stored), busy, answer(200, stored), answer(404), hang_up, say_nothing, stream()) as server:
+        port = server.port
+        api = HttpApi(server.credentials(), timeouts=Timeouts(write=0.2), observe=observe)
+        api.create(CONFIG_MAPS, {"metadata": {"name": "a"}}, "ns")
+        api.get(CONFIG_MAPS, Key("ns", "a"))
+        for call in (lambda: api.get(CONFIG_MAPS, Key("ns", "b")), *(lambda: api.delete(CONFIG_MAPS, Key("ns", "a")),) * 2):
+            with pytest.raises(ApiError):
+                call()
+        api.watch(CONFIG_MAPS, "ns").close()
+    assert told == [("POST", 201), ("GET", 429), ("GET", 200), ("GET", 404), ("DELETE", 0), ("DELETE", 0), ("GET", 200)]
+    assert value(metrics, "rest_client_requests_total", method="DELETE", code="<error>", host=f"127.0.0.1:{port}") == 2
 
 
 def test_reflectors_events_threads_and_leadership_begin_at_zero(metrics):
