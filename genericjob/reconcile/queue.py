@@ -153,9 +153,6 @@ class Queue(Generic[K]):
                 self._normal.clear()
                 self._low.clear()
             self._later.clear()
-            self._timers.clear()
-            self._resting.clear()
-            self._rests.clear()
             self._changed.notify_all()
 
     def idle(self) -> bool:

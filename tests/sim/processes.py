@@ -84,7 +84,6 @@ class Process:
         """A place where another thread may go on first, with a line in the trace if there is something to say."""
         self.check()
         self.stepped.pause(what)
-        self.check()
 
     def block(self, timeout: float | None, doing: str) -> None:
         """Stand still until woken, so long at most."""

@@ -164,15 +164,19 @@ class Stepped:
     def block_until(self, predicate: Callable[[], bool], *, timeout: float | None = None) -> bool:
         """Stand still until the predicate holds, so long at most; whether it does. It is asked at every step: keep it cheap."""
         me = self.me()
-        if not self._holds(predicate):
+        deadline = None if timeout is None else self.monotonic() + timeout
+        while not self._holds(predicate):
+            left = None if deadline is None else deadline - self.monotonic()
+            if left is not None and left <= 0:
+                return False
             entry = me, predicate
             self._polled.append(entry)
             try:
-                self.block(me, timeout, "waits for a predicate")
+                self.block(me, left, "waits for a predicate")
             finally:
                 if entry in self._polled:
                     self._polled.remove(entry)
-        return self._holds(predicate)
+        return True
 
     def bell(self, lock: Any) -> Any:
         """What the watches of a `MemoryApi` wait on: its argument `condition`, as far as it needs one."""
@@ -217,7 +221,7 @@ class Stepped:
 
     def fail(self, error: BaseException) -> None:
         """Give the baton back to the test, with an error."""
-        self._failure = self._failure or error
+        self._failure = error
 
     def check_deadlock(self, me: SteppedThread) -> None:
         """Notice a circle of threads of which each waits for the next."""
@@ -291,11 +295,10 @@ class Stepped:
         """Whose turn it is, now that the current thread has had its own."""
         runnable = self._runnable
         while True:
-            if (self._until is not None or self._polled) and self._reached():
+            if self._failure is not None or ((self._until is not None or self._polled) and self._reached()):
                 return self._main
             if self.steps >= self._limit:
                 self.fail(RunawayError(f"{self._lent} steps, and no end. The last ones:\n" + "\n".join(self.trace[-LAST_LINES:])))
-            if self._failure is not None:
                 return self._main
             if runnable:
                 n = int(self.chance() * len(runnable))

@@ -2,6 +2,7 @@
 
 import pytest
 
+from genericjob.reconcile.primitives import Flag
 from sim.processes import Crashed
 from sim.scheduler import Stepped
 
@@ -25,6 +26,52 @@ def test_a_lock_is_held_by_one_thread():
                 process.start("works", working)
             stepped.run()
             assert most == [1, 1, 1, 1]
+
+
+def test_who_is_notified_goes_on_when_the_lock_is_free():
+    for seed in SEEDS:
+        with Stepped(seed) as stepped:
+            process, order = stepped.process("p"), []
+            changed = process.condition()
+
+            def waiting(changed=changed, order=order):
+                with changed:
+                    changed.wait()
+                    order.append("woken")
+
+            def notifying(process=process, changed=changed, order=order):
+                with changed:
+                    changed.notify()
+                    process.pause()
+                    order.append("notified")
+
+            process.start("waits", waiting)
+            stepped.run()
+            process.start("notifies", notifying)
+            stepped.run()
+            assert order == ["notified", "woken"]
+
+
+def test_any_of_those_who_wait_may_be_notified():
+    def first(seed):
+        with Stepped(seed) as stepped:
+            process, woken = stepped.process("p"), []
+            changed = process.condition()
+
+            def waiting(name):
+                with changed:
+                    changed.wait()
+                    woken.append(name)
+
+            for name in "ab":
+                process.start(name, lambda name=name: waiting(name))
+                stepped.run()
+            with changed:
+                changed.notify()
+            stepped.run()
+            return woken
+
+    assert {*map(tuple, map(first, SEEDS))} == {("a",), ("b",)}
 
 
 def test_notify_wakes_so_many_and_no_more(stepped):
@@ -82,6 +129,29 @@ def test_a_crash_frees_the_test_that_waits_inside(stepped):
     with pytest.raises(Crashed):
         thread.join()
     assert stepped.monotonic() == 1
+
+
+def test_a_crash_frees_the_test_that_waits_for_a_flag_of_the_dead(stepped):
+    process = stepped.process("p")
+    stepped.process("other").start("crashes", process.crash)
+    with pytest.raises(Crashed):
+        Flag(process).wait()
+
+
+def test_what_a_dying_thread_raises_is_nobodys_business(stepped):
+    process = stepped.process("p")
+
+    def dying():
+        try:
+            process.sleep(100)
+        finally:
+            raise ValueError("on the way out")
+
+    process.start("dies", dying)
+    stepped.run()
+    process.crash()
+    stepped.advance(1)
+    assert process.threads == []
 
 
 def test_a_crash_opens_locks_for_nobody_else(stepped):

@@ -122,6 +122,7 @@ def test_a_wait_that_ends_early_leaves_no_timer_behind(stepped):
             with changed:
                 woken.append(changed.wait(5))
 
+    process.start("sleeps", lambda: process.sleep(1))  # a timer before all of those
     process.start("waits", waiting)
     for _ in range(999):
         stepped.run()
@@ -135,11 +136,16 @@ def test_a_wait_that_ends_early_leaves_no_timer_behind(stepped):
 
 
 @pytest.mark.parametrize("seconds", [1e-12, 1e-9, 0.1 + 0.2])
-def test_no_wait_is_too_short_to_end(stepped, seconds):
-    process = stepped.process("p")
-    process.sleep(1e6)
-    flag, ended = Flag(process), []
-    process.start("waits", lambda: ended.append(flag.wait(seconds)))
+def test_no_wait_is_too_short_to_move_the_clock(stepped, seconds):
+    process, ended = stepped.process("p"), []
+
+    def waiting():
+        began = process.monotonic()
+        while process.monotonic() == began:
+            process.sleep(seconds)
+        ended.append(Flag(process).wait(seconds))
+
+    process.start("waits", waiting)
     stepped.advance(1)
     assert ended == [False]
 
@@ -147,6 +153,7 @@ def test_no_wait_is_too_short_to_end(stepped, seconds):
 def test_whatever_makes_the_test_wait_lets_time_pass(stepped):
     process = stepped.process("p")
     thread = process.start("sleeps", lambda: process.sleep(50))
+    stepped.run(lambda: True)
     process.sleep(10)
     assert stepped.monotonic() == 10
     assert not thread.join(5)
@@ -179,22 +186,61 @@ def test_a_thread_can_wait_for_something_to_happen(stepped):
     assert seen == [0, False, 1, 2, 3, True, *range(4, 10)]
 
 
-def test_predicates_may_look_at_what_others_hold(stepped):
-    process = stepped.process("p")
-    lock, queue = process.condition(), Queue(primitives=process, metrics=Metrics().queue("q"))
+def test_a_predicate_is_asked_at_every_step_and_holds_when_its_thread_goes_on():
+    def found(seed):
+        with Stepped(seed) as stepped:
+            process, value, seen = stepped.process("p"), [0], []
 
-    def holding():
-        with lock:
-            process.sleep(1)
-            queue.add("key")
+            def counting():
+                for n in range(4):
+                    value[0] = n
+                    process.pause()
 
-    def seen():
-        with lock:
-            return not queue.idle()
+            process.start("waits", lambda: stepped.block_until(lambda: value[0] == 1, timeout=1) and seen.append(value[0]))
+            stepped.run()
+            process.start("counts", counting)
+            stepped.advance(1)
+            return tuple(seen)
 
-    process.start("holds", holding)
-    stepped.reach(seen)
-    assert stepped.monotonic() == 1
+    assert {found(seed) for seed in SEEDS} == {(1,), ()}
+
+
+def test_a_predicate_that_nobody_waits_for_any_more_is_not_asked(stepped):
+    process, asked = stepped.process("p"), []
+    process.start("waits", lambda: (stepped.block_until(lambda: asked.append(1), timeout=1), process.sleep(10)))
+    stepped.advance(2)
+    asked.clear()
+    stepped.advance(100)
+    assert asked == []
+
+
+def test_predicates_may_look_at_what_others_hold():
+    for seed in SEEDS:
+        with Stepped(seed) as stepped:
+            process, order = stepped.process("p"), []
+            lock, queue = process.condition(), Queue(primitives=process, metrics=Metrics().queue("q"))
+
+            def holding(process=process, order=order, lock=lock, queue=queue):
+                with lock:
+                    process.sleep(1)
+                    queue.add("key")
+                    order.append("first")
+
+            def wanting(order=order, lock=lock):
+                with lock:
+                    order.append("second")
+
+            def seen(lock=lock, queue=queue):
+                with lock:
+                    return not queue.idle()
+
+            process.start("holds", holding)
+            stepped.run()
+            process.start("wants", wanting)
+            stepped.reach(seen)
+            assert stepped.monotonic() == 1
+            stepped.run()
+            assert order == ["first", "second"]
 
 
 # ------------------------------------------------------------------------------------------------ what goes wrong
@@ -281,6 +327,27 @@ def test_what_escapes_from_a_thread_reaches_the_test(stepped):
     process.start("goes on", lambda: seen.append(1))
     stepped.run()
     assert seen == [1]
+
+
+def test_a_test_that_waited_when_a_thread_died_goes_on_as_before():
+    for seed in SEEDS:
+        with Stepped(seed) as stepped:
+            process = stepped.process("p")
+            flag, never = Flag(process), Flag(process)
+            process.start("fails", lambda process=process: (process.sleep(1), 1 // 0))
+            with pytest.raises(ThreadDiedError):
+                never.wait(5)
+            stepped.advance(9)
+            assert stepped.monotonic() == 10
+            process.start("wakes the test and fails", lambda flag=flag: (flag.set(), 1 // 0))
+            with pytest.raises(ThreadDiedError):
+                flag.wait()
+            for _ in range(3):
+                process.start("pauses", lambda process=process: [process.pause() for _ in range(5)])
+            stepped.run()
+            assert process.threads == []
+            stepped.advance(100)
+            assert stepped.monotonic() == 110
 
 
 def test_an_error_in_a_predicate_reaches_the_test(stepped):

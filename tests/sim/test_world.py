@@ -2,6 +2,7 @@
 
 import pytest
 
+from genericjob.local.faults import FaultyApi
 from genericjob.reconcile.errors import ApiError
 from genericjob.reconcile.resources import CONFIG_MAPS, SECRETS, Key
 from sim.copying import NAMES, copying, secrets
@@ -79,6 +80,24 @@ def test_a_process_can_be_crashed_from_outside_with_writes_on_their_way(world):
     assert process.threads == []
 
 
+def test_what_arrives_late_may_be_refused(world):
+    process, api = world.process("p")
+    for _ in range(3):
+        process.start("writes", lambda: api.create(SECRETS, {"metadata": {"name": "same"}}, "default"))
+    world.stepped.run(lambda: "\n".join(world.stepped.trace).count("before create") == 3)
+    api.crash(lambda calls: calls)
+    assert secrets(world) == {"same"}
+
+
+def test_the_test_itself_can_be_in_the_process_that_crashes(world):
+    process, api = world.process("p")
+    api.crash_at(1, "before")
+    with pytest.raises(Crashed):
+        api.create(SECRETS, {"metadata": {"name": "a"}}, "default")
+    assert process.crashed
+    assert secrets(world) == set()
+
+
 def test_nothing_that_a_thread_does_on_its_way_out_has_an_effect(world):
     process, api = world.process("p")
     lock, left = process.condition(), []
@@ -125,6 +144,50 @@ def test_a_watch_waits_in_virtual_time(world):
     assert seen == [(10, "ADDED")]
     world.stepped.advance(1000)
     assert seen[1:] == [(60, "BOOKMARK"), (100, "BOOKMARK"), (100, True)]
+
+
+def test_others_may_go_first_before_every_event():
+    def order(seed):
+        with World(seed) as world:
+            process, api = world.process("p")
+            for name in "ab":
+                world.api.create(SECRETS, {"metadata": {"name": name}}, "default")
+            seen = []
+
+            def watching():
+                seen.extend(event.object["metadata"]["name"] for event in api.watch(SECRETS, "default", bookmarks=False))
+
+            process.start("watches", watching)
+            process.start("goes between", lambda: (process.pause(), seen.append("-")))
+            world.stepped.run()
+            return "".join(seen)
+
+    assert {order(seed) for seed in SEEDS} == {"-ab", "a-b", "ab-"}
+
+
+def test_predicates_may_ask_the_api(world):
+    process, api = world.process("p")
+    process.start("writes", lambda: [api.create(SECRETS, {"metadata": {"name": name}}, "default") for name in "abc"])
+    world.stepped.reach(lambda: len(api.list(SECRETS, "default").items) == 2)
+    assert secrets(world) == {"a", "b"}
+    assert "list" not in "\n".join(world.stepped.trace)
+
+
+def test_a_way_to_the_api_may_lead_through_faults(world):
+    faulty = FaultyApi(world.api)
+    process, api = world.process("p", api=faulty)
+    faulty.lose("create")
+    answers = []
+
+    def writing():
+        with pytest.raises(ApiError) as caught:
+            api.create(SECRETS, {"metadata": {"name": "a"}}, "default")
+        answers.append(caught.value.unknown)
+
+    process.start("writes", writing)
+    world.stepped.run()
+    assert answers == [True]
+    assert secrets(world) == {"a"}
 
 
 def test_a_watch_is_closed_from_another_thread(world):

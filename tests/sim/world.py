@@ -33,10 +33,10 @@ class World:
         self.stepped = stepped = Stepped(seed)
         self.api = MemoryApi(now=stepped.now, new_uid=stepped.new_uid, seed=seed, collect="at once", condition=stepped.bell)
 
-    def process(self, name: str) -> "tuple[Process, SteppedApi]":
-        """A new process, and its way to the API."""
+    def process(self, name: str, *, api: Api | None = None) -> "tuple[Process, SteppedApi]":
+        """A new process, and its way to the API, which may lead through another one, such as one with faults."""
         process = self.stepped.process(name)
-        return process, SteppedApi(self.api, process)
+        return process, SteppedApi(api or self.api, process)
 
     def close(self) -> None:
         """End all threads."""

@@ -225,7 +225,7 @@ def test_a_stop_without_draining_finishes_only_what_is_at_work(room):
 
 
 def test_a_stop_does_not_wait_for_ever(room):
-    room.answers[A] = [lambda: room.process.sleep(100) or DONE]
+    room.answers = {key: [lambda: room.process.sleep(100) or DONE] for key in (A, B)}
     room.start(workers=2)
     for key in (A, B):
         room.queue.add(key)
