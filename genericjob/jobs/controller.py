@@ -184,7 +184,12 @@ class JobController:
             writes += [self._bodies.pod(job, rank) for rank in plan.pods]
         if not writes:
             return Applied(again=again if 0.0 < again < math.inf else None)
-        return self._judge(job, self._writer.apply(writes))
+        return self._judge(job, self._writer.apply(writes, wanted=lambda: self._is_unchanged(job)))
+
+    def _is_unchanged(self, job: Job) -> bool:
+        """Whether the job that a plan was made for is still there: ten thousand creates take a while, and users change their minds."""
+        now = self._jobs.get(Key(job.identity.namespace, job.identity.name))
+        return now is not None and now.uid == job.identity.uid and now.deleted is None and now.generation == job.generation
 
     def _judge(self, job: Job, outcomes: Sequence[Done]) -> Applied:
         """What came of the writes, in one answer."""

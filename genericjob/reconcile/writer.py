@@ -3,7 +3,8 @@
 A reconcile hands over its writes and waits for their fates. Its own thread sends them, one after the other, and helpers join in:
 
     slow start    one write is under way at first, and each success allows one more: 1, 2, 4, 8. A job that is refused costs one request.
-    stop          after a refusal or a failure nothing more of the same call is sent; what is under way ends, the rest is skipped.
+    stop          after a refusal or a failure, or when nobody wants it any more, nothing more of the same call is sent; what is under
+                  way ends, the rest is skipped.
     a limit       helpers add writes only while fewer than `threads` are under way in the whole process: that many connections reach
                   the server's full rate, more of them only wait longer.
     turns         helpers serve the calls in turn, so ten thousand ranks of one job leave room for the four of another.
@@ -15,7 +16,7 @@ Nobody holds the lock over a request, and nobody polls.
 
 import logging
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from .api import Api
 from .own_writes import OwnWrites
@@ -33,10 +34,11 @@ STOPS: frozenset[Fate] = frozenset(("refused", "failed"))
 class _Call:
     """The writes of one caller. Guarded by the writer's lock."""
 
-    __slots__ = ("done", "ended", "next", "stopped", "under_way", "window", "writes")
+    __slots__ = ("done", "ended", "next", "stopped", "under_way", "wanted", "window", "writes")
 
-    def __init__(self, writes: Sequence[Write], ended: Flag) -> None:
+    def __init__(self, writes: Sequence[Write], ended: Flag, wanted: Callable[[], bool]) -> None:
         self.writes = writes
+        self.wanted = wanted
         self.done: list[Done | None] = [None] * len(writes)
         self.next = 0
         self.under_way = 0
@@ -76,11 +78,14 @@ class Writer:
         self._may_start = True
         self._stopped = False
 
-    def apply(self, writes: Sequence[Write]) -> list[Done]:
-        """Send these and return what became of each, in their order. Blocks until none of them is under way."""
+    def apply(self, writes: Sequence[Write], *, wanted: Callable[[], bool] = lambda: True) -> list[Done]:
+        """Send these and return what became of each, in their order. Blocks until none of them is under way.
+
+        `wanted` is asked after each; once it says no the rest is skipped. It must not block.
+        """
         if not writes:
             return []
-        call = _Call(writes, Flag(self._primitives))
+        call = _Call(writes, Flag(self._primitives), wanted)
         try:
             self._serve(call)
         except BaseException:
@@ -189,7 +194,7 @@ class Writer:
         self._under_way -= 1
         if done.fate == "done":
             call.window += 1
-        elif done.fate in STOPS:
+        if done.fate in STOPS or not call.wanted():
             call.stopped = True
         if self._stopped:
             self._changed.notify_all()  # somebody waits for the last one

@@ -5,8 +5,9 @@ from typing import NamedTuple
 
 import pytest
 
-from sim.jobs import Cluster
-from sim.scenarios import SCENARIOS
+from sim.jobs import RAW_JOBS, Cluster
+from sim.node import FOREVER
+from sim.scenarios import SCENARIOS, TRAIN, ranks
 
 SEEDS = range(1, 1 + int(os.environ.get("SIM_SEEDS", "1")))
 REST = 120.0
@@ -66,3 +67,16 @@ def test_different_seeds_give_different_traces():
 def test_when_nothing_goes_wrong_no_write_is_in_vain(scenario):
     for seed in range(10):
         assert not [line for line in played(scenario, seed).trace if "controller/" in line and ": refused" in line]
+
+
+def test_a_job_that_is_deleted_while_it_is_created_gets_no_more_pods():
+    for seed in range(5):
+        with Cluster(seed, ranks(other=FOREVER)) as cluster:
+            cluster.controller()
+            cluster.submit(types={"worker": 100})
+            cluster.stepped.reach(lambda cluster=cluster: len(cluster.pods()) >= 5)
+            cluster.api.delete(RAW_JOBS, TRAIN, propagation="Background")
+            cluster.stepped.advance(REST)
+            created = sum(": after create pods" in line for line in cluster.stepped.trace)
+            assert created < 50
+            assert cluster.pods() == []

@@ -254,6 +254,12 @@ def test_a_refusal_in_the_middle_ends_the_batch(memory, error, fate):
         assert fates(writer.apply(creates(50))) == ["done"] * 5 + [fate] + ["skipped"] * 44
 
 
+def test_what_nobody_wants_any_more_is_not_sent(memory):
+    sent = iter((True, True, False))
+    with a_writer(memory, threads=1) as writer:
+        assert fates(writer.apply(creates(10), wanted=lambda: next(sent))) == ["done"] * 3 + ["skipped"] * 7
+
+
 def test_what_is_under_way_at_a_refusal_ends_and_the_rest_is_never_sent(gate, memory, primitives):
     gate.api = FaultyApi(memory)
     gate.api.refuse(quota(), "create", when=lambda call: b'"p9"' in call.body)
