@@ -169,10 +169,13 @@ class Process:
     # -------------------------------------------------------------------------------------------- the end
 
     def _close(self) -> int:
-        """IN THIS ORDER: no intake, no work, no writes, no more to tell, and only then no lease."""
+        """IN THIS ORDER: no intake, no further writes, no work, nothing under way, no more to tell, and only then no lease."""
         log.info("stopping: finishing what was begun")
         for name, informer in self._informers.items():
             _attempt(f"stopping the cache of {name}", informer.stop)
+        if self._writer:
+            # BEFORE THE WORKERS: one of them may have ten thousand pods to create. The successor does what is left.
+            _attempt("stopping the writer", partial(self._writer.stop, 0.0))
         quiet = self._drained()
         if self._loss:
             log.error("%s", self._loss)

@@ -273,7 +273,7 @@ def test_a_stop_takes_in_nothing_more_finishes_the_work_tells_and_then_releases_
     world.lead()
     world.said()
     world.stop()
-    assert world.said() == [*STOPPED, "jobs stop"]
+    assert world.said() == [*STOPPED, "writer stop", "jobs stop"]  # workers need not wait for all that they had planned
     assert "[-]process failed: it is stopping" in world.ready()
     world.clock.advance(20)
     assert (world.said(), code) == ([], [])  # still at work, and still the leader
@@ -290,7 +290,7 @@ def test_several_controllers_finish_at_the_same_time(world):
     world.lead()
     world.said()
     world.stop()
-    assert set(world.said()) == {*STOPPED, "slow stop", "quick stop", "quick drained"}
+    assert set(world.said()) == {*STOPPED, "writer stop", "slow stop", "quick stop", "quick drained"}
     slow.done.set()
     world.clock.settle()
     assert code == [0]
@@ -349,7 +349,7 @@ def test_a_standby_stops_at_once(world):
     world.said()
     world.stop()
     assert code == [0]
-    assert world.said() == [*STOPPED, "writer stop", "recorder stop", "lease stop", "lease release", "pages stop"]
+    assert world.said() == [*STOPPED, "writer stop", "writer stop", "recorder stop", "lease stop", "lease release", "pages stop"]
 
 
 def test_a_stop_while_caches_are_being_filled_ends_the_waiting(world):
