@@ -29,6 +29,7 @@ def main(kubeconfig: str, namespace: str, bodies: Path) -> None:
     opened = [http.client.HTTPSConnection(access.host, access.port, context=access.tls) for _ in range(CONNECTIONS)]
     for connection in opened:
         connection.connect()  # a controller has its connections open, too
+    sent_all = threading.Semaphore(0)
     headers = {"Content-Type": "application/json"} | ({"Authorization": access.authorization} if access.authorization else {})
 
     def post(connection: http.client.HTTPSConnection, part: Sequence[bytes]) -> None:
@@ -38,14 +39,15 @@ def main(kubeconfig: str, namespace: str, bodies: Path) -> None:
             answer.read()
             if answer.status != 201:
                 raise RuntimeError(f"the server answered {answer.status}")
+        sent_all.release()
+        threading.Event().wait()  # a thread that ends takes its processor time along
 
     print("ready", flush=True)
     sys.stdin.readline()
-    threads = [threading.Thread(target=post, args=(connection, sent[n::CONNECTIONS])) for n, connection in enumerate(opened)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    for number, connection in enumerate(opened):
+        threading.Thread(target=post, args=(connection, sent[number::CONNECTIONS]), daemon=True).start()
+    for _ in opened:
+        sent_all.acquire()
     print("done", flush=True)
     sys.stdin.read()
 

@@ -30,6 +30,9 @@ T = TypeVar("T", bound=Object)
 NAME = "genericjob"
 """Of the controller, in metrics and logs."""
 
+LONGEST_BACKOFF = 60.0
+"""Seconds: when a server comes back after an hour, no job waits for another one."""
+
 PODS = pods(names.ANNOTATIONS)
 """Slim pods that remember which run of the job they belong to."""
 
@@ -71,7 +74,7 @@ class Assembly:
 
         self.pods, self.services = owned(PODS), owned(SERVICES)
         own_writes = OwnWrites({JOBS: self.jobs.reached, PODS: self.pods.reached, SERVICES: self.services.reached})
-        self.queue: Queue[Key] = Queue(primitives=primitives, metrics=metrics.queue(NAME))
+        self.queue: Queue[Key] = Queue(primitives=primitives, metrics=metrics.queue(NAME), limit=LONGEST_BACKOFF)
         self.writer = Writer(fenced, threads=writers, primitives=primitives, own_writes=own_writes)
         self.recorder = Recorder(fenced, component=names.CONTROLLER, primitives=primitives, metrics=metrics)
         measures = metrics.controller(NAME, workers)

@@ -106,7 +106,8 @@ class Controller:
         try:
             return self._settle(key, self._reconcile(key))
         except ApiError as error:
-            usual = error.conflict or error.throttled
+            # Of a server that is away the caches tell, once, not every job.
+            usual = error.conflict or error.throttled or error.unreachable
             about = {"job": str(key), "reason": error.reason}
             log.log(logging.DEBUG if usual else logging.INFO, "%s %s: %s; will try again", self.name, key, error, extra=about)
             self._queue.retry(key, at_least=error.retry_after or 0.0)

@@ -49,8 +49,8 @@ class Timings:
 
     @property
     def request(self) -> float:
-        """The limit of one request: A HUNG ONE MUST NOT EAT THE DEADLINE, there has to be time for another."""
-        return max(1.0, self.renew / 2)
+        """The limit of one request: A HUNG ONE MUST NOT EAT THE DEADLINE, there has to be time for two more."""
+        return max(1.0, self.renew / 3)
 
     def timeouts(self) -> Timeouts:
         """Limits of the port that the elector has for itself."""

@@ -108,7 +108,7 @@ def test_what_is_given_up_is_counted_and_not_tried_again(room, caplog):
     [
         (ApiError(409, "Conflict", "somebody else wrote"), logging.DEBUG),
         (ApiError(403, "Forbidden", "exceeded quota"), logging.INFO),
-        (ApiError(0, "Unreachable", "no route"), logging.INFO),
+        (ApiError(0, "Unreachable", "no route"), logging.DEBUG),
     ],
 )
 def test_an_error_of_the_api_is_tried_again_and_said_quietly(room, caplog, error, level):

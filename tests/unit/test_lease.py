@@ -622,9 +622,9 @@ def test_timings_leave_room_for_each_other():
             Timings(**wrong)
 
 
-def test_one_request_may_take_half_of_the_deadline_and_never_less_than_a_second():
-    limits = Timings().timeouts()
-    assert (limits.read, limits.write, limits.connect) == (5, 5, 5)
+def test_one_request_may_take_a_third_of_the_deadline_and_never_less_than_a_second():
+    limits = Timings(lease=15, renew=9).timeouts()
+    assert (limits.read, limits.write, limits.connect) == (3, 3, 3)
     assert Timings(lease=3, renew=1.5, retry=0.3).timeouts().write == 1
 
 
