@@ -78,7 +78,7 @@ class Assembly:
         self.writer = Writer(fenced, threads=writers, primitives=primitives, own_writes=own_writes)
         self.recorder = Recorder(fenced, component=names.CONTROLLER, primitives=primitives, metrics=metrics)
         measures = metrics.controller(NAME, workers)
-        self._departures = Departures()
+        self.departures = Departures()
         self._jobs = JobController(
             fenced,
             jobs=self.jobs,
@@ -89,7 +89,7 @@ class Assembly:
             writer=self.writer,
             recorder=self.recorder,
             bodies=Bodies(pods=PODS, host=host, new_id=primitives.new_id),
-            departures=self._departures,
+            departures=self.departures,
             coalescer=Coalescer(primitives=primitives),
             stale=measures.stale,
             primitives=primitives,
@@ -145,8 +145,14 @@ class Assembly:
             self.queue.add(Key(job.namespace, job.name), low=change.initial)
 
     def _pod_changed(self, change: Change[Pod]) -> None:
-        self._departures.note(change.old, change.new)
+        if change.old is not None and self._may_matter(change.old):
+            self.departures.note(change.old, change.new)
         self._owned_changed(change)
+
+    def _may_matter(self, pod: Pod) -> bool:
+        """Whether its job is there, or may be: of the pods that go with their job nobody wants to know how they ended."""
+        job = self.jobs.get(Key(pod.namespace, pod.labels.get(names.JOB_LABEL, "")))
+        return not self.jobs.synced or (job is not None and job.uid == pod.owner_uid)
 
     def _owned_changed(self, change: Change[Pod] | Change[Service]) -> None:
         """THE LABEL, NOT THE OWNER, names the job: one that waits for its predecessor's pods to go must hear of them, too."""

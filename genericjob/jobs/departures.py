@@ -25,6 +25,10 @@ class Departures:
         with self._lock:
             self._by_owner.setdefault(old.owner_uid, {})[old.name] = old
 
+    def __len__(self) -> int:
+        """How many jobs have such pods."""
+        return len(self._by_owner)
+
     def of(self, owner_uid: str) -> tuple[Pod, ...]:
         """Pods of a job that have ended and gone."""
         found = self._by_owner.get(owner_uid)

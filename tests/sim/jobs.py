@@ -48,6 +48,7 @@ class Cluster(World):
         self.api.create(CUSTOM_RESOURCE_DEFINITIONS, definition())
         self.faults = FaultyApi(self.api, sleep=self.stepped.process("faults").sleep)
         self.contract = Contract(self.api)
+        self.assemblies: list[Assembly] = []
         self.node = Node(self, script, self.contract.begins)
 
     def controller(self, *, workers: int = 2, writers: int = 3) -> Watched:
@@ -56,6 +57,7 @@ class Cluster(World):
         api = Watched(self.faults, process)
         api.contract = self.contract
         assembly = Assembly(api, primitives=process, metrics=Metrics(), workers=workers, writers=writers, processor_time=lambda: 0.0)
+        self.assemblies.append(assembly)
         process.start("main", lambda: assembly.start() and None)
         return api
 

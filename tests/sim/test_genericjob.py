@@ -80,3 +80,15 @@ def test_a_job_that_is_deleted_while_it_is_created_gets_no_more_pods():
             created = sum(": after create pods" in line for line in cluster.stepped.trace)
             assert created < 50
             assert cluster.pods() == []
+
+
+def test_nothing_is_remembered_of_a_job_that_is_gone():
+    with Cluster(1) as cluster:
+        cluster.controller()
+        cluster.submit(types={"worker": 3})
+        cluster.stepped.reach(lambda: cluster.phase() == "Succeeded")
+        cluster.api.delete(RAW_JOBS, TRAIN, propagation="Background")
+        cluster.stepped.advance(REST)
+        (assembly,) = cluster.assemblies
+        assert cluster.pods() == []
+        assert len(assembly.departures) == 0
