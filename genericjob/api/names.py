@@ -40,7 +40,6 @@ PHASES: tuple[Phase, ...] = ("Pending", "Running", "Paused", "Resuming", "Succee
 FINAL_PHASES: Final = frozenset(("Succeeded", "Failed"))
 
 ReplicaPhase = Literal["Creating", "Pending", "Running", "Succeeded", "Failed", "Unknown", "Deleted"]
-REPLICA_PHASES: tuple[ReplicaPhase, ...] = ("Creating", "Pending", "Running", "Succeeded", "Failed", "Unknown", "Deleted")
 
 ConditionType = Literal["Initialized", "Running", "ReplicaFailure", "Completed", "Failed", "Paused"]
 CONDITION_TYPES: tuple[ConditionType, ...] = ("Initialized", "Running", "ReplicaFailure", "Completed", "Failed", "Paused")
@@ -62,6 +61,7 @@ class Reason:
     NOT_FINISHED: Final = "NotFinished"
     NOT_PAUSED: Final = "NotPaused"
     FAILED_CREATE: Final = "FailedCreate"
+    FAILED_DELETE: Final = "FailedDelete"
     NAME_CONFLICT: Final = "NameConflict"
     PREDECESSOR_ENDING: Final = "PredecessorEnding"
     INVALID_SPEC: Final = "InvalidSpec"

@@ -1,11 +1,13 @@
 """`genericjob controller`: the controller of a cluster, inside it or beside it."""
 
 import os
+import re
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
+from genericjob.api.spec import LABEL
 from genericjob.jobs.assembly import Assembly
 from genericjob.reconcile import access, logs
 from genericjob.reconcile.fence import Fenced
@@ -16,7 +18,7 @@ from genericjob.reconcile.metrics import Metrics
 from genericjob.reconcile.primitives import System
 from genericjob.reconcile.process import Process, install_signals, settle_interpreter
 from genericjob.reconcile.resources import Key
-from genericjob.reconcile.serving import Server, pages, parse_address
+from genericjob.reconcile.serving import Address, Pages, Server, pages, parse_address
 
 from .check import Context, Kubeconfig
 
@@ -24,6 +26,7 @@ LEASE = "genericjob-controller"
 OWN_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 HOME = "genericjob-system"
 """Where the lease is when this process runs outside a cluster."""
+LONGEST_LABEL = 63
 
 Namespaces = Annotated[
     list[str] | None, typer.Option("--namespace", "-n", help="Watch this namespace only; may be given several times. Default: all.")
@@ -59,6 +62,8 @@ def controller(
         address = parse_address(metrics_bind)
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--metrics-bind") from None
+    for name in namespace or ():
+        _check_namespace(name)
     logs.configure(log_format, log_level)
     primitives, metrics, health, timings = System(), Metrics(), Health(), Timings()
     credentials = access.find(kubeconfig, context)
@@ -84,7 +89,7 @@ def controller(
         writer=assembly.writer,
         recorder=assembly.recorder,
         elector=elector,
-        servers=[Server(address, pages(health, metrics))] if address else (),
+        servers=[_server(address, pages(health, metrics))] if address else (),
         primitives=primitives,
         metrics=metrics,
         health=health,
@@ -92,6 +97,20 @@ def controller(
     )
     install_signals(process)
     raise typer.Exit(process.run())
+
+
+def _check_namespace(name: str) -> None:
+    """AN EMPTY NAME WOULD MEAN ALL NAMESPACES, and mostly is a variable of a shell that nobody has set."""
+    if len(name) > LONGEST_LABEL or not re.fullmatch(LABEL, name):
+        hint = "leave the option out to watch all of them" if not name else "lower-case letters, digits and dashes, 63 at most"
+        raise typer.BadParameter(f"{name!r} is no name of a namespace: {hint}", param_hint="--namespace")
+
+
+def _server(address: Address, found: Pages) -> Server:
+    try:
+        return Server(address, found)
+    except OSError as error:
+        raise OSError(error.errno, f"{error.strerror} (--metrics-bind names another address, or 0 for none)") from error
 
 
 def _own_namespace() -> str:

@@ -33,7 +33,7 @@ from .screen import JobView, RankView, Screen
 
 LINES_AHEAD = 10_000
 """Lines that programs may be ahead of the screen; then they wait, as they would for a slow terminal."""
-HOPELESS = (Reason.FAILED_CREATE, Reason.INVALID_SPEC, Reason.NAME_CONFLICT)
+HOPELESS = (Reason.FAILED_CREATE, Reason.INVALID_SPEC, Reason.NAME_CONFLICT, Reason.NOT_YET_SUPPORTED)
 """Troubles that pass on a cluster, where people mend things; here nobody can."""
 OVER = ("Succeeded", "Failed")
 

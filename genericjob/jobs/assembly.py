@@ -78,6 +78,7 @@ class Assembly:
         self.writer = Writer(fenced, threads=writers, primitives=primitives, own_writes=own_writes)
         self.recorder = Recorder(fenced, component=names.CONTROLLER, primitives=primitives, metrics=metrics)
         measures = metrics.controller(NAME, workers)
+        self._working = False
         self.departures = Departures()
         self._jobs = JobController(
             fenced,
@@ -102,6 +103,7 @@ class Assembly:
             primitives=primitives,
             metrics=measures,
             processor_time=processor_time,
+            begin=self._begin,
         )
         self.jobs.on_change(self._job_changed)
         self.pods.on_change(self._pod_changed)
@@ -137,12 +139,22 @@ class Assembly:
 
     # -------------------------------------------------------------------------------------------- events become keys
 
+    def _begin(self) -> None:
+        """Look at every job, those that come now first. A standby puts nothing aside: it would be there for days, and in front."""
+        self._working = True
+        for job in self.jobs.values():
+            self.queue.add(Key(job.namespace, job.name), low=True)
+
+    def _enqueue(self, namespace: str, name: str, *, low: bool) -> None:
+        if self._working:
+            self.queue.add(Key(namespace, name), low=low)
+
     def _job_changed(self, change: Change[StoredJob]) -> None:
         if change.new is None and change.old is not None:
             self._jobs.forget(change.old.uid)
         job = change.new or change.old
         if job is not None:
-            self.queue.add(Key(job.namespace, job.name), low=change.initial)
+            self._enqueue(job.namespace, job.name, low=change.initial)
 
     def _pod_changed(self, change: Change[Pod]) -> None:
         if change.old is not None and self._may_matter(change.old):
@@ -159,7 +171,7 @@ class Assembly:
         for found in (change.new, change.old):
             name = found.labels.get(names.JOB_LABEL) if found is not None else None
             if found is not None and name:
-                self.queue.add(Key(found.namespace, name), low=change.initial)
+                self._enqueue(found.namespace, name, low=change.initial)
                 if change.old is None or (change.new is not None and change.old.labels.get(names.JOB_LABEL) == name):
                     return
 

@@ -19,7 +19,7 @@ from genericjob.api.spec import InvalidSpecError
 from genericjob.api.status import GenericJobStatus
 from genericjob.reconcile.api import Api
 from genericjob.reconcile.coalesce import Coalescer
-from genericjob.reconcile.controller import AGAIN, DONE, Result
+from genericjob.reconcile.controller import AGAIN, DONE, MORE, Result
 from genericjob.reconcile.errors import NO_ANSWER, ApiError
 from genericjob.reconcile.informer import Informer
 from genericjob.reconcile.objects import Pod, Service
@@ -47,6 +47,10 @@ STALE = 1.0
 """Seconds after which a job whose cache lags is looked at again; the event that is waited for comes first, usually within milliseconds."""
 PREDECESSOR = 5.0
 """The same for a pod of an earlier job that still has our name."""
+AT_A_TIME = 500
+"""Creates of one reconcile."""
+PERSISTENT = 4.0
+"""Seconds of waiting from which on errors of the server itself are shown: the third in a row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,9 +117,11 @@ class JobController:
             return AGAIN  # somebody else wrote: look again, change nothing
         done = self._apply(job, plan)
         self._tell(job, plan.news + done.news)
+        if done.created and len(plan.pods) + len(plan.services) > AT_A_TIME:
+            return MORE
         if plan.must_remember or done.created:
             return Result.again_in(STALE)  # the events of our own writes bring us back before that, and then there is more to show
-        status = troubled(plan.status, *done.trouble, self._primitives.now()) if done.trouble else plan.status
+        status = troubled(plan.status, *done.trouble, self._primitives.now(), stored=job.status) if done.trouble else plan.status
         return self._show(stored, job, status, again=done.again)
 
     def forget(self, uid: str) -> None:
@@ -163,7 +169,7 @@ class JobController:
     def _refuse(self, stored: StoredJob, problem: str) -> Result:
         """A spec that admission let through although it cannot work: show it, and wait for a better one."""
         before = read_status(stored)
-        told = troubled(before, Reason.INVALID_SPEC, problem, self._primitives.now())
+        told = troubled(before, Reason.INVALID_SPEC, problem, self._primitives.now(), stored=before)
         status = structs.replace(told, observed_generation=stored.generation)
         if status != before and not self._store(stored, status):
             return AGAIN
@@ -180,8 +186,10 @@ class JobController:
         writes: list[Write] = [Delete(self._pod_resource, Key(pod.namespace, pod.name), pod.uid, uid) for pod in plan.deletes]
         again = self._refusals.wait(uid, job.generation, now) if plan.pods or plan.services else 0.0
         if not again:
-            writes += [self._bodies.service(job, rank) for rank in plan.services]
-            writes += [self._bodies.pod(job, rank) for rank in plan.pods]
+            # SO MANY AT A TIME: the bodies of 10,000 ranks can be a gigabyte, and what happens to the job meanwhile may end it.
+            services = plan.services[:AT_A_TIME]
+            writes += [self._bodies.service(job, rank) for rank in services]
+            writes += [self._bodies.pod(job, rank) for rank in plan.pods[: AT_A_TIME - len(services)]]
         if not writes:
             return Applied(again=again if 0.0 < again < math.inf else None)
         return self._judge(job, self._writer.apply(writes, wanted=lambda: self._is_unchanged(job)))
@@ -199,18 +207,21 @@ class JobController:
         if hindered is None:
             self._refusals.forget(job.identity.uid)
             return Applied(created, news)
-        if hindered.fate == "failed":
-            raise hindered.error or ApiError(NO_ANSWER, "Unknown", f"{hindered.write} failed")
+        error = hindered.error or ApiError(NO_ANSWER, "Unknown", f"{hindered.write} failed")
+        if hindered.fate == "failed" and error.code < 500:
+            raise error
         if hindered.fate == "waiting":
             name = _name(hindered.write)
             return Applied(
                 0, news, (Reason.PREDECESSOR_ENDING, f"{name} of an earlier run is still there; waiting until it is gone"), PREDECESSOR
             )
-        if hindered.error and any(cause.reason == "NamespaceTerminating" for cause in hindered.error.causes):
+        if any(cause.reason == "NamespaceTerminating" for cause in error.causes):
             self._refusals.give_up(job.identity.uid, job.generation)
             return Applied(0, news)  # nothing will ever be created here again, and nobody is left to read about it
         trouble = _trouble(hindered)
         again = self._refusals.note(job.identity.uid, job.generation, self._primitives.monotonic())
+        if hindered.fate == "failed" and again < PERSISTENT:
+            return Applied(0, news, again=again)  # a server that starts answers so for a moment
         return Applied(0, (*news, News("Warning", *trouble)), trouble, again)
 
     def _first_words(self, job: Job, outcomes: Sequence[Done]) -> tuple[News, ...]:
@@ -237,7 +248,8 @@ class JobController:
 
     def _tell(self, job: Job, news: Iterable[News]) -> None:
         for one in news:
-            log.info(
+            log.log(
+                logging.WARNING if one.type == "Warning" else logging.INFO,
                 "%s",
                 one.message,
                 extra={"job": f"{job.identity.namespace}/{job.identity.name}", "uid": job.identity.uid, "reason": one.reason},
@@ -247,8 +259,8 @@ class JobController:
 
 def _trouble(hindered: Done) -> tuple[str, str]:
     """Reason and message of a create that was refused, or that met somebody else's object."""
-    if hindered.fate == "refused" and hindered.error is not None:
-        return Reason.FAILED_CREATE, hindered.error.message
+    if hindered.fate in ("refused", "failed") and hindered.error is not None:
+        return Reason.FAILED_CREATE if isinstance(hindered.write, Create) else Reason.FAILED_DELETE, hindered.error.message
     name = _name(hindered.write)
     return Reason.NAME_CONFLICT, f"{name} exists and does not belong to this job; it was left alone"
 

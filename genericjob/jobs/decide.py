@@ -16,7 +16,7 @@ from genericjob.api.status import GenericJobStatus
 from genericjob.reconcile.objects import Pod
 
 from .job import Job
-from .observe import ENDED, Observation
+from .observe import ENDED, Observation, disrupted
 from .rules import Verdict, verdict
 from .status import condition, status_of, troubled
 
@@ -54,10 +54,11 @@ def decide(job: Job, seen: Observation, now: datetime) -> Plan:
     status = status_of(job, seen, ended, now)
     if ended:
         kind: Literal["Normal", "Warning"] = "Normal" if ended.phase == "Succeeded" else "Warning"
-        return Plan(status, must_remember=True, news=(News(kind, ended.reason, ended.message),))
+        return Plan(status, must_remember=True, news=(*remarks(job), News(kind, ended.reason, ended.message)))
     if _asks_for_a_pause(job):
-        return Plan(troubled(status, Reason.NOT_YET_SUPPORTED, PAUSE_IGNORED, now), must_remember=_vanished_end(seen))
-    again = _run_again(seen)
+        told = troubled(status, Reason.NOT_YET_SUPPORTED, PAUSE_IGNORED, now, stored=job.status)
+        return Plan(told, must_remember=_vanished_end(seen) or told.conditions != job.status.conditions, news=_pausing(job))
+    again = [*_run_again(seen), *_disrupted(seen)]
     return Plan(
         status,
         must_remember=_vanished_end(seen) or bool(again),
@@ -92,6 +93,15 @@ def _as_it_ended(status: GenericJobStatus) -> Verdict:
     return Verdict(phase, told.reason, told.message) if told else Verdict(phase, phase, "")
 
 
+def _pausing(job: Job) -> tuple[News, ...]:
+    return () if job.status.observed_generation == job.generation else (News("Warning", Reason.NOT_YET_SUPPORTED, PAUSE_IGNORED),)
+
+
+def _disrupted(seen: Observation) -> list[Pod]:
+    """Pods that were in somebody's way: when they are gone their ranks run again."""
+    return [pod for part in seen.types for pod in part.pods if pod is not None and pod.deleted is None and disrupted(pod)]
+
+
 def _run_again(seen: Observation) -> list[Pod]:
     """Pods of ranks that have ended before: created late, by a leader of old or a write whose answer was lost. Never two runs of a rank."""
     return [
@@ -114,6 +124,8 @@ def _asks_for_a_pause(job: Job) -> bool:
 
 def remarks(job: Job) -> tuple[News, ...]:
     """What a user should hear about a spec when it is first acted upon."""
+    if job.status.observed_generation == job.generation:
+        return ()
     told = [News("Warning", Reason.RULE_NEVER_FIRES, text) for text in job.design.rules.never]
     ignored = ", ".join(_not_supported(job))
     if ignored:

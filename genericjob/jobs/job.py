@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from genericjob.api.names import NAME_LIMIT, JobIdentity, replica_name
 from genericjob.api.spec import GenericJobSpec, InvalidSpecError
@@ -18,6 +19,8 @@ class Design:
     rules: Rules
     names: Mapping[str, tuple[str, ...]]
     """Names of pods by type, in the order of ranks."""
+    lines: int
+    """How long a list of all replicas would be: containers, or at least one per replica."""
 
     @classmethod
     def of(cls, job: str, spec: GenericJobSpec) -> "Design":
@@ -31,7 +34,13 @@ class Design:
                 raise InvalidSpecError(
                     f"spec.replicaSpecs[{number}].type: the name {name} has {len(name)} characters, {NAME_LIMIT} is the most"
                 )
-        return cls(spec, Rules.of(spec), names)
+        return cls(spec, Rules.of(spec), names, sum(part.replicas * _containers(part.template) for part in spec.replica_specs))
+
+
+def _containers(template: dict[str, Any]) -> int:
+    spec = template.get("spec")
+    found = spec.get("containers") if isinstance(spec, dict) else None
+    return max(1, len(found)) if isinstance(found, list) else 1
 
 
 @dataclass(frozen=True, slots=True)

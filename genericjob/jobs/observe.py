@@ -18,6 +18,8 @@ from .job import Job
 from .rules import Outcomes
 
 ENDED = frozenset(("Succeeded", "Failed"))
+DISRUPTION = "DisruptionTarget"
+"""A pod's condition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +79,7 @@ def _ranks(type: str, names: tuple[str, ...], stored: Task | None, pods: Mapping
     for rank, pod in enumerate(there):
         if gone and (departed := gone.get(names[rank])):
             pod = departed
-        elif pod is None or pod.deleted is not None or pod.phase not in ENDED:
+        elif pod is None or outcome(pod) is None:
             continue
         if rank not in succeeded and rank not in failed:
             ends[rank] = pod
@@ -89,9 +91,14 @@ def _ranks(type: str, names: tuple[str, ...], stored: Task | None, pods: Mapping
 
 def outcome(pod: Pod) -> Literal["Succeeded", "Failed"] | None:
     """What a pod, as it stands, says of its rank."""
-    if pod.deleted is not None:
+    if pod.deleted is not None or disrupted(pod):
         return None
     return "Succeeded" if pod.phase == "Succeeded" else "Failed" if pod.phase == "Failed" else None
+
+
+def disrupted(pod: Pod) -> bool:
+    """Whether a pod failed because it was in the way: its node was drained, deleted or needed by others. That is nobody's failure."""
+    return pod.phase == "Failed" and any(found.type == DISRUPTION and found.status == "True" for found in pod.conditions)
 
 
 def stored_ends(job: Job) -> frozenset[str]:

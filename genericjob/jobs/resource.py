@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 from cachetools import LRUCache
 
-from genericjob.api import names
+from genericjob.api import names, ranges
 from genericjob.api.names import JobIdentity
 from genericjob.api.spec import parse
 from genericjob.api.status import GenericJobStatus
@@ -67,9 +67,16 @@ def read_status(stored: StoredJob) -> GenericJobStatus:
     if stored.status in (b"", b"null"):
         return GenericJobStatus()
     try:
-        return _status.decode(stored.status)
-    except msgspec.MsgspecError as error:  # NOT TAKEN FOR EMPTY: outcomes may be in it, and ranks that have ended would run again
+        found = _status.decode(stored.status)
+        for task in found.tasks:
+            for text in (task.succeeded_ranks, task.failed_ranks, task.never_started_ranks):
+                ranges.parse(text)
+    except (
+        msgspec.MsgspecError,
+        ValueError,
+    ) as error:  # NOT TAKEN FOR EMPTY: outcomes may be in it, and ranks that have ended would run again
         raise UnreadableStatusError(f"status: what is stored cannot be read: {error}") from None
+    return found
 
 
 def identity(stored: StoredJob) -> JobIdentity:

@@ -44,7 +44,6 @@ class Rules:
     success: tuple[Ranks, ...]
     failure: tuple[Ranks, ...]
     explicit_success: bool
-    explicit_failure: bool
     never: tuple[str, ...]
     """Rules that can never fire, each with the reason."""
 
@@ -63,7 +62,7 @@ class Rules:
 
         success = tuple(usable("successRules", spec.success_rules)) if spec.success_rules else (every,)
         failure = tuple(usable("failureRules", spec.failure_rules))
-        return cls(every, success, failure, bool(spec.success_rules), bool(spec.failure_rules), tuple(never))
+        return cls(every, success, failure, bool(spec.success_rules), tuple(never))
 
 
 def _never_fires(rule: Rule, every: Ranks) -> str:
@@ -106,10 +105,11 @@ def no_success_rule_reachable(rules: Rules, outcomes: Outcomes) -> Verdict | Non
         return None
     if any(not _touches(outcomes.succeeded, rule) for rule in rules.failure):
         return None
+    type, rank = min(((type, min(ranks)) for type, ranks in outcomes.failed.items() if ranks), default=("", 0))
+    why = f"rank {rank} of type {type} has failed" if type else "; ".join(rules.never)
     if not rules.explicit_success:
-        first = min((type, min(ranks)) for type, ranks in outcomes.failed.items() if ranks)
-        return Verdict("Failed", Reason.FAILED, f"The job is failed: rank {first[1]} of type {first[0]} has failed.")
-    return Verdict("Failed", Reason.NO_SUCCESS_RULE_REACHABLE, "The job is failed: no success rule can be met any more.")
+        return Verdict("Failed", Reason.FAILED, f"The job is failed: {why}.")
+    return Verdict("Failed", Reason.NO_SUCCESS_RULE_REACHABLE, f"The job is failed: no success rule can be met any more: {why}.")
 
 
 def every_rank_ended(rules: Rules, outcomes: Outcomes) -> Verdict | None:

@@ -19,10 +19,21 @@ from .observe import Observation, RanksOfType
 from .rules import Verdict
 
 LISTED = 1_000
-"""Jobs with more replicas than this list only those that failed, and of these the first hundred: 10,000 would not fit into an object."""
+"""Jobs with more containers than this list only the replicas that failed, and of these the first hundred: an object has its limits."""
+MESSAGE_LIMIT = 1_024
+"""Longest message of a condition, in characters."""
 LISTED_OF_MANY = 100
 
-TROUBLES = frozenset((Reason.FAILED_CREATE, Reason.NAME_CONFLICT, Reason.PREDECESSOR_ENDING, Reason.INVALID_SPEC, Reason.NOT_YET_SUPPORTED))
+TROUBLES = frozenset(
+    (
+        Reason.FAILED_CREATE,
+        Reason.FAILED_DELETE,
+        Reason.NAME_CONFLICT,
+        Reason.PREDECESSOR_ENDING,
+        Reason.INVALID_SPEC,
+        Reason.NOT_YET_SUPPORTED,
+    )
+)
 """Reasons why a job is not initialized that only a write, never the cache, can tell. They stay until all replicas exist."""
 
 ALL_NORMAL = "All pods are running normally."
@@ -67,7 +78,7 @@ def _tasks(job: Job, seen: Observation, ended: Verdict | None) -> tuple[tuple[Ta
     stored = {task.type: task for task in job.status.tasks}
     counts = dict.fromkeys(_REPLICA_PHASES.values(), 0) | {"Creating": 0, "Deleted": 0}
     tasks = []
-    few = job.spec.total <= LISTED
+    few = job.design.lines <= LISTED
     for part in seen.types:
         before = stored.get(part.type) or Task(part.type)
         never_started = _never_started(job, part, before) if ended else ""
@@ -150,9 +161,9 @@ Statement = tuple[bool, str, str]
 
 
 def _statements(job: Job, seen: Observation, counts: Aggregate, phase: Phase, ended: Verdict | None) -> dict[ConditionType, Statement]:
-    failure = _replica_failure(job, seen)
+    failure = _replica_failure(job, seen, ALL_NORMAL if phase == "Running" else "No replica has failed.")
     return {
-        "Initialized": _initialized(job, seen, counts),
+        "Initialized": _initialized(job, seen, counts, ended),
         "Running": _running(phase, failure, ended),
         "ReplicaFailure": failure,
         "Completed": _end(ended, holds=ended is not None and ended.phase == "Succeeded"),
@@ -166,7 +177,7 @@ def _end(ended: Verdict | None, *, holds: bool) -> Statement:
     return (holds, ended.reason, ended.message) if ended else (False, Reason.NOT_FINISHED, NOT_FINISHED)
 
 
-def _initialized(job: Job, seen: Observation, counts: Aggregate) -> Statement:
+def _initialized(job: Job, seen: Observation, counts: Aggregate, ended: Verdict | None) -> Statement:
     before = condition(job.status, "Initialized")
     if before and before.status == "True":
         return True, before.reason, before.message
@@ -175,6 +186,8 @@ def _initialized(job: Job, seen: Observation, counts: Aggregate) -> Statement:
         return True, Reason.INITIALIZED, INITIALIZED
     if before and before.reason in TROUBLES and job.status.observed_generation == job.generation:
         return False, before.reason, before.message
+    if ended:
+        return False, ended.reason, "The job ended before all of its replicas were created."
     if not counts.creating:
         return False, Reason.CREATING, f"{services} of {job.spec.total} services are still to be created."
     return False, Reason.CREATING, f"{counts.creating} of {job.spec.total} pods are still to be created."
@@ -188,7 +201,7 @@ def _running(phase: Phase, failure: Statement, ended: Verdict | None) -> Stateme
     return False, Reason.PENDING, "The job waits for its replicas to run."
 
 
-def _replica_failure(job: Job, seen: Observation) -> Statement:
+def _replica_failure(job: Job, seen: Observation, otherwise: str) -> Statement:
     before = condition(job.status, "ReplicaFailure")
     if before and before.status == "True":
         return True, before.reason, before.message
@@ -197,13 +210,14 @@ def _replica_failure(job: Job, seen: Observation) -> Statement:
             rank = min(part.failed)
             pod = part.ends.get(rank) or part.pods[rank]
             return True, Reason.ERROR_IN_POD, _how_it_failed(pod) if pod else f"Pod[{part.names[rank]}] failed"
-    return False, Reason.NO_FAILURE, ALL_NORMAL
+    return False, Reason.NO_FAILURE, otherwise
 
 
 def _how_it_failed(pod: Pod) -> str:
     for container in (*pod.init_containers, *pod.containers):
         if container.exit_code:
-            return f"Pod[{pod.name}] exited with error code {container.exit_code}"
+            why = f" ({container.reason})" if container.reason not in ("", "Error") else ""
+            return f"Pod[{pod.name}] exited with error code {container.exit_code}{why}"
     return f"Pod[{pod.name}] failed: {pod.reason or pod.message or 'the node gave no reason'}"
 
 
@@ -215,7 +229,7 @@ def _conditions(before: Iterable[Condition], say: dict[ConditionType, Statement]
 def _condition(type: ConditionType, holds: bool, reason: str, message: str, before: Condition | None, now: datetime) -> Condition:
     status = "True" if holds else "False"
     since = before.last_transition_time if before and before.status == status else now
-    return Condition(type, status, reason, message, since)
+    return Condition(type, status, reason, message if len(message) <= MESSAGE_LIMIT else message[: MESSAGE_LIMIT - 1] + "…", since)
 
 
 def condition(status: GenericJobStatus, type: ConditionType) -> Condition | None:
@@ -223,9 +237,9 @@ def condition(status: GenericJobStatus, type: ConditionType) -> Condition | None
     return next((found for found in status.conditions if found.type == type), None)
 
 
-def troubled(status: GenericJobStatus, reason: str, message: str, now: datetime) -> GenericJobStatus:
-    """The same status, with what keeps the job from being initialized."""
-    before = condition(status, "Initialized")
+def troubled(status: GenericJobStatus, reason: str, message: str, now: datetime, *, stored: GenericJobStatus) -> GenericJobStatus:
+    """The same status, with what keeps the job from being initialized; `stored` knows since when it is not."""
+    before = condition(stored, "Initialized")
     told = _condition("Initialized", False, reason, message, before, now.replace(microsecond=0))
     others = tuple(found for found in status.conditions if found.type != "Initialized")
     return structs.replace(status, conditions=(told, *others))

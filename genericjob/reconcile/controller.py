@@ -30,6 +30,8 @@ class Result:
     outcome: ReconcileResult
     seconds: float = 0.0
     reason: str = ""
+    rests: bool = True
+    """Whether the key has to rest as long as its work deserves."""
 
     @staticmethod
     def again_in(seconds: float) -> "Result":
@@ -46,6 +48,9 @@ DONE = Result("success")
 """Nothing is left to do until something changes."""
 AGAIN = Result("requeue")
 """Look again soon, and later each time."""
+MORE = Result("requeue_after", seconds=1.0, rests=False)
+"""There is more of the same to do: go on as soon as the caches show what was done, without a rest."""
+_FAILED = Result("error")
 
 
 class Controller:
@@ -61,15 +66,19 @@ class Controller:
         primitives: Primitives,
         metrics: ControllerMetrics,
         processor_time: Callable[[], float] = time.thread_time,
+        begin: Callable[[], None] = lambda: None,
     ) -> None:
+        """`begin` is called when the work begins: who waited for it did not need the queue."""
         self.name = name
         self._reconcile = reconcile
         self._queue, self._workers = queue, workers
         self._primitives, self._metrics, self._processor_time = primitives, metrics, processor_time
+        self._begin = begin
         self._threads: list[Thread] = []
 
     def start(self) -> None:
         """Begin to work."""
+        self._begin()
         self._threads = [self._primitives.start(f"{self.name}-{n}", self._work) for n in range(1, self._workers + 1)]
 
     def stop(self, timeout: float, *, drain: bool = True) -> bool:
@@ -96,13 +105,16 @@ class Controller:
         self._metrics.active.inc()
         try:
             result = self._attempt(key)
+        except BaseException:
+            result = _FAILED
+            raise
         finally:
             self._metrics.active.dec()
-            rest = min(LONGEST_REST, REST_PER_WORK * (self._processor_time() - processor))
+            rest = min(LONGEST_REST, REST_PER_WORK * (self._processor_time() - processor)) if result.rests else 0.0
             self._queue.done(key, rest=rest)
-        self._metrics.finished(result, self._primitives.monotonic() - started)
+        self._metrics.finished(result.outcome, self._primitives.monotonic() - started)
 
-    def _attempt(self, key: Key) -> ReconcileResult:
+    def _attempt(self, key: Key) -> Result:
         try:
             return self._settle(key, self._reconcile(key))
         except ApiError as error:
@@ -115,16 +127,16 @@ class Controller:
             log.exception("%s %s: unexpected; will try again", self.name, key, extra={"job": str(key)})
             self._metrics.panicked()
             self._queue.retry(key)
-        return "error"
+        return _FAILED
 
-    def _settle(self, key: Key, result: Result) -> ReconcileResult:
+    def _settle(self, key: Key, result: Result) -> Result:
         """Put the key back if it must be looked at again: WHILE IT IS AT WORK, so that it keeps its priority."""
         if result.outcome == "requeue":
             self._queue.retry(key)
-            return result.outcome
+            return result
         self._queue.forget(key)
         if result.outcome == "requeue_after":
             self._queue.again(key, result.seconds)
         elif result.outcome == "terminal":
             log.warning("%s %s: gave up: %s", self.name, key, result.reason, extra={"job": str(key)})
-        return result.outcome
+        return result

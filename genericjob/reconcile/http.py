@@ -9,6 +9,7 @@ time the server asked for, as far as the request's own time allows. Everything e
 """
 
 import platform
+import re
 import sys
 import time
 import zlib
@@ -36,6 +37,10 @@ USER_AGENT = f"genericjob/{__version__} (python/{platform.python_version()}; {sy
 
 JSON, MERGE_PATCH, JSON_PATCH = "application/json", "application/merge-patch+json", "application/json-patch+json"
 
+NO_SUCH_PAGE = "404 page not found"
+"""How the server answers for a group that nobody has defined: in plain text, as if it were no API server."""
+
+_CUSTOM = re.compile(r"/apis/(?P<group>[^/?]+)/(?P<version>[^/?]+)/(?:namespaces/[^/?]+/)?(?P<plural>[^/?]+)")
 
 Observe = Callable[[str, int, str, float], None]
 """Is told of every request: method, code of the answer (0 for none), host and port of the server, seconds until the answer began."""
@@ -241,7 +246,7 @@ class HttpApi:
             connection, reply = self._observed(access, method, target, body, content, deadline, gzip=gzip, stream=stream)
             if reply.status < 300:
                 return connection, reply
-            error = self._refusal(connection, reply, method)
+            error = self._refusal(connection, reply, method, target)
             if error.unauthorized and not renewed and self._credentials.replace(access):
                 renewed = True
                 continue
@@ -296,7 +301,7 @@ class HttpApi:
             f"Accept: {JSON}\r\nAccept-Encoding: {'gzip' if gzip else 'identity'}\r\n{authorization}{payload}\r\n"
         ).encode("latin-1")
 
-    def _refusal(self, connection: Connection, reply: Reply, method: str) -> ApiError:
+    def _refusal(self, connection: Connection, reply: Reply, method: str, target: str) -> ApiError:
         try:
             answer = _read(connection, reply)
         except NotAnsweredError:
@@ -306,11 +311,7 @@ class HttpApi:
             self._keep(connection, reply)
         status = _status(answer)
         if status is None:
-            # Proxies, login pages and the server's front door answer in plain text, or as somebody else altogether.
-            words = " ".join(answer.data[:200].decode("utf-8", "replace").split())
-            status = {
-                "message": f"{connection.access.url} answered {answer.status}, not as a Kubernetes API server does: {words or 'nothing'}"
-            }
+            status = {"message": _explained(answer, connection.access.url, target)}
         return from_status(answer.status, status, wrote=method != "GET", retry_after=_retry_after(answer.headers))
 
     def _keep(self, connection: Connection, reply: Reply) -> None:
@@ -375,6 +376,17 @@ def _status(answer: Answer) -> Any:
     except (msgspec.DecodeError, RecursionError):
         return None
     return found if isinstance(found, dict) and isinstance(found.get("message"), str) else None
+
+
+def _explained(answer: Answer, url: str, target: str) -> str:
+    """What an answer means that is not in the server's usual words: a kind without its definition, or somebody else altogether."""
+    words = " ".join(answer.data[:200].decode("utf-8", "replace").split())
+    if answer.status == 404 and words == NO_SUCH_PAGE and (kind := _CUSTOM.match(target)):
+        return (
+            f"the server knows no {kind['plural']}.{kind['group']}: is its CustomResourceDefinition installed? "
+            f"({url} answered 404 for version {kind['version']})"
+        )
+    return f"{url} answered {answer.status}, not as a Kubernetes API server does: {words or 'nothing'}"
 
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:

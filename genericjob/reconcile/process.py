@@ -245,6 +245,8 @@ class Process:
             log.warning("the cache of %s has not caught up with the server yet", name)
         except ApiError as error:
             log.warning("the cache of %s cannot catch up with the server: %s", name, error)
+        except Exception:  # A LEADER THAT NEVER BEGINS looks as healthy as one that works
+            log.exception("the cache of %s cannot catch up with the server", name)
         return False
 
     def _unfilled(self) -> Sequence[str]:

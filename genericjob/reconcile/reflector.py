@@ -7,7 +7,12 @@ event), or when the answers make no sense; its difference from the store becomes
     list ──▶ watch ──▶ ended by the server's timeout, or cut after a while ──▶ watch at once
       ▲        │
       │        ├─ no connection, 429, 401, 403, 5xx, over in no time ──▶ back off ──▶ watch from the same version
-      └────────┴─ 410, a version "too large", 404, silence, unreadable ──▶ back off ──▶ list
+      ├────────┼─ 410 ──▶ a moment ──▶ list
+      └────────┴─ 410 again and again, a version "too large", 404, silence, unreadable ──▶ back off ──▶ list
+
+Two back-offs, because they end for different reasons. Requests that fail wait ever longer until one succeeds. Lists that follow upon a watch
+wait ever longer until none was needed for a while: a list that succeeds proves nothing about the watch after it, and lists are what costs.
+A 410 is the word of a healthy server, typically the first one after an outage: nobody waits then for what the outage had added up to.
 
 Lists ask the server's store, never a cache that may be behind ("" and not "0"), in pages: no page keeps other threads from running for
 more than a moment, and objects that have not changed are not kept twice. A watch that tells the present state first (watch-list) would do
@@ -56,6 +61,10 @@ class Timings:
     """The server says how far a watch came two seconds before it ends; so one of three seconds soon knows."""
     broken_watches: int = 5
     """So many times in a row the server may fail to open a watch (5xx) before a list is tried."""
+    moment: float = 1.0
+    """Before the list after a 410, at most; random, because all informers meet it at once."""
+    gone_again: float = 120.0
+    """A 410 so soon after another one is no accident. More than the longest back-off with its jitter, or that one would be forgotten."""
 
 
 class Reflector(Generic[T]):
@@ -85,6 +94,10 @@ class Reflector(Generic[T]):
         self._changed, self._advanced = changed, advanced
         self._primitives, self._metrics, self._timings = primitives, metrics, timings
         self._backoff = Backoff(primitives, first=timings.backoff, limit=timings.longest_backoff)
+        """Between requests that fail; any success ends it."""
+        self._list_backoff = Backoff(primitives, first=timings.backoff, limit=timings.longest_backoff)
+        """Between lists that watches lead to; only time ends it."""
+        self._last_gone = float("-inf")
         self._stopping = Flag(primitives)
         self._name = f"{resource.full_name} in {namespace or 'all namespaces'}"
         self._open: Watch[T] | None = None
@@ -182,6 +195,7 @@ class Reflector(Generic[T]):
         self._alive = self._primitives.monotonic()
         self._metrics.listed(self._alive - began)
         self._must_list, self.listed = False, True
+        self._backoff.reset()
         self._advanced()
 
     # -------------------------------------------------------------------------------------------- watching
@@ -221,23 +235,31 @@ class Reflector(Generic[T]):
             for event in events:
                 for change in self._store.apply(event):
                     self._changed(change)
-                if event.object is not None:
+                if event.object is not None and not brought:
                     brought = True
+                    self._backoff.reset()
                 self._broken = 0
                 self._alive = self._primitives.monotonic()
                 self._metrics.event()
                 self._advanced()
         except ApiError as error:
-            if not _is_cut(error) or self._primitives.monotonic() - began < self._timings.shortest_watch:
+            if not self._lasted(began) or not _is_cut(error):
                 raise
             log.info("%s: %s", self._name, error)
             self._metrics.watch_ended("error")
             return
         if self._interrupted(wanted):
             return
-        if not brought and self._primitives.monotonic() - began < self._timings.shortest_watch:
+        if not self._lasted(began) and not brought:
             raise ApiError(NO_ANSWER, SHORT, "the watch was over in no time and brought nothing")
         self._metrics.watch_ended("timeout")
+
+    def _lasted(self, began: float) -> bool:
+        """Whether the watch was one, however it ended."""
+        if self._primitives.monotonic() - began < self._timings.shortest_watch:
+            return False
+        self._backoff.reset()
+        return True
 
     def _watch_time(self) -> float:
         shortest, longest = self._timings.watch
@@ -248,14 +270,24 @@ class Reflector(Generic[T]):
     def _recover(self, error: ApiError) -> None:
         if self._stopping:
             return
-        if not self._must_list:
+        watched = not self._must_list
+        if watched:
             self._metrics.watch_ended("expired" if error.gone else "short" if error.reason == SHORT else "error")
             self._broken = self._broken + 1 if error.code >= 500 else 0
             self._must_list = not _can_go_on(error) or self._broken >= self._timings.broken_watches
-        seconds = max(self._backoff.next(), min(error.retry_after or 0.0, self._timings.longest_backoff))
+        seconds = max(self._pause(error, relist=watched and self._must_list), min(error.retry_after or 0.0, self._timings.longest_backoff))
         level = logging.INFO if error.throttled or error.gone else logging.WARNING  # those two are a server's daily business
         log.log(level, "%s: will be %s again in %.1f s: %s", self._name, "listed" if self._must_list else "watched", seconds, error)
         self._stopping.wait(seconds)
+
+    def _pause(self, error: ApiError, *, relist: bool) -> float:
+        if not error.gone:
+            return (self._list_backoff if relist else self._backoff).next()
+        self._backoff.reset()  # the server is there
+        now = self._primitives.monotonic()
+        again, self._last_gone = now - self._last_gone < self._timings.gone_again, now
+        # NOT TWICE: a server that has forgotten everything it just said would be listed without end.
+        return self._list_backoff.next() if again else self._timings.moment * self._primitives.random()
 
 
 def _is_cut(error: ApiError) -> bool:

@@ -6,6 +6,7 @@ than a nuisance.
 
 import errno
 import logging
+import os
 import socket
 import threading
 import time
@@ -113,8 +114,23 @@ def _listen(address: Address) -> socket.socket:
                 raise
             return socket.create_server(address)  # a machine without IPv6
     except OSError as error:
-        why = "another program listens there already" if error.errno == errno.EADDRINUSE else error.strerror or str(error)
-        raise OSError(error.errno, f"cannot listen on {address}: {why}") from error
+        raise OSError(error.errno, f"cannot listen on {address}: {_why(error)}") from error
+
+
+def _why(error: OSError) -> str:
+    if isinstance(error, socket.gaierror):
+        return error.strerror or "there is no such name"
+    if error.errno in _REASONS:
+        return _REASONS[error.errno]
+    # NOT ITS OWN WORDS: Python adds how it calls the address.
+    return os.strerror(error.errno) if error.errno else str(error)
+
+
+_REASONS = {
+    errno.EADDRINUSE: "another program listens there already",
+    errno.EADDRNOTAVAIL: "this machine has no such address",
+    errno.EACCES: "this user may not, which is usual for ports below 1024",
+}
 
 
 class _Listener(ThreadingMixIn, TCPServer):

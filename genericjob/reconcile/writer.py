@@ -27,8 +27,8 @@ __all__ = ["Create", "Delete", "Done", "Fate", "Standing", "Write", "Writer"]
 
 log = logging.getLogger(__name__)
 
-STOPS: frozenset[Fate] = frozenset(("refused", "failed"))
-"""A name that is taken says nothing about other names; these say something about the server."""
+STOPS: frozenset[Fate] = frozenset(("refused", "failed", "waiting"))
+"""A name that somebody else has says nothing about other names. These do: of the server, or of a whole set of pods on its way out."""
 
 
 class _Call:

@@ -11,7 +11,7 @@ import pytest
 from genericjob.reconcile.access import from_kubeconfig
 from genericjob.reconcile.errors import ApiError
 from genericjob.reconcile.http import HttpApi, Throttling, Timeouts
-from genericjob.reconcile.resources import CONFIG_MAPS, EVENTS, PODS, SERVICE_ACCOUNTS, Key
+from genericjob.reconcile.resources import CONFIG_MAPS, EVENTS, PODS, SERVICE_ACCOUNTS, Key, raw
 from harness.clusters import PATIENCE, Namespaces, eventually, started
 from harness.configurations import Server
 from harness.proxy import Proxy
@@ -130,6 +130,19 @@ def test_a_compacted_version_is_gone_as_event_and_as_status(fragile, somewhere):
     as_event = broken(lambda: list(watch))  # ... and refused by the first line
     for error in (as_status, as_event):
         assert (error.code, error.reason, error.gone) == (410, "Expired", True)
+
+
+def test_a_kind_that_nobody_defined_is_named(server, namespace):
+    things = raw("nobody.genericjob.example", "v1", "things", "Thing")
+    for call in (
+        lambda: server.list(things),
+        lambda: server.list(things, namespace, limit=1),
+        lambda: server.watch(things),
+        lambda: server.create(things, config_map("a"), namespace),
+    ):
+        error = broken(call)
+        assert error.not_found
+        assert error.message.startswith("the server knows no things.nobody.genericjob.example: is its CustomResourceDefinition installed?")
 
 
 # ------------------------------------------------------------------------------------------------ the network

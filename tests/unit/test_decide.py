@@ -1,9 +1,11 @@
 """Given these pods, this plan."""
 
 import pytest
+from msgspec import structs
 
 from genericjob.api.names import Rank
 from genericjob.jobs.decide import remarks
+from genericjob.reconcile.objects import Condition
 from unit.jobs import a_job, a_pod, later, planned, pods, settled
 
 
@@ -118,6 +120,24 @@ def test_a_pod_that_was_asked_to_go_before_it_ended_has_no_outcome():
     assert not plan.must_remember
 
 
+def in_the_way(name):
+    return structs.replace(a_pod(name, "Failed"), conditions=(Condition("DisruptionTarget", "True", "DeletionByPodGC", ""),))
+
+
+def test_a_pod_that_was_in_the_way_has_not_failed_and_its_rank_runs_again():
+    job, pod = a_job().type("worker", 2), in_the_way("train-worker-1")
+    plan = planned(job, pods(worker=["Running", pod]))
+    assert plan.status.phase == "Running"
+    assert plan.status.tasks[0].failed_ranks == ""
+    assert plan.deletes == (pod,)
+    assert planned(job, pods(worker=["Running"])).pods == ranks("worker", 1)
+
+
+def test_a_disruption_that_is_over_is_none():
+    pod = structs.replace(a_pod("train-worker-0", "Failed"), conditions=(Condition("DisruptionTarget", "False", "", ""),))
+    assert planned(a_job().type("worker", 1), [pod]).status.phase == "Failed"
+
+
 def test_an_unfinished_pod_that_vanished_is_created_again():
     job = settled(a_job().type("worker", 2), pods(worker=["Running", "Running"]))
     assert planned(job, pods(worker=["Running"])).pods == ranks("worker", 1)
@@ -127,6 +147,8 @@ def test_a_job_that_asks_for_a_pause_starts_nothing_and_says_why():
     plan = planned(a_job().type("worker", 1).having(runMode={"pause": {"enabled": True}}))
     assert plan.pods == ()
     assert "spec.runMode.pause" in plan.status.conditions[0].message
+    assert [news.reason for news in plan.news] == ["NotYetSupported"]
+    assert planned(settled(a_job().type("worker", 1).having(runMode={"pause": {"enabled": True}}))).news == ()
 
 
 def test_what_is_ignored_is_said():
@@ -134,6 +156,11 @@ def test_what_is_ignored_is_said():
     told = [news.message for news in remarks(job.build())]
     assert told == ["this version of the controller ignores restartPolicy (every policy is treated as Never), cleanUpPolicy"]
     assert remarks(a_job().type("worker", 1, restartPolicy={"policy": "OnFailure"}).build()) == ()
+
+
+def test_why_a_job_failed_before_it_began_is_said():
+    plan = planned(a_job().type("worker", 1).success({"worker": [4]}))
+    assert [news.reason for news in plan.news] == ["RuleNeverFires", "NoSuccessRuleReachable"]
 
 
 def test_a_rule_that_never_fires_is_said():

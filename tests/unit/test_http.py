@@ -10,7 +10,7 @@ import pytest
 from genericjob.reconcile.connection import Connection
 from genericjob.reconcile.errors import ApiError
 from genericjob.reconcile.http import HttpApi, Throttling, Timeouts
-from genericjob.reconcile.resources import CONFIG_MAPS, PODS, Key
+from genericjob.reconcile.resources import CONFIG_MAPS, PODS, Key, raw
 from harness.scripted import ScriptedServer, all_at_once, answer, break_off, drip, hang_up, say_nothing, stream, stream_and_say_nothing
 
 A = Key("ns", "a")
@@ -290,6 +290,50 @@ def test_any_body_of_a_refusal_is_understood(body):
         error = fail(HttpApi(server.credentials()).get, PODS, A)
     assert (error.code, error.reason) == (503, "ServiceUnavailable")
     assert error.message
+
+
+GENERIC_JOBS = raw("batch.tensorstack.dev", "v1beta1", "genericjobs", "GenericJob")
+NO_SUCH_PAGE = answer(404, b"404 page not found\n", Content_Type="text/plain; charset=utf-8")
+
+
+@pytest.mark.parametrize("verb", ["list", "list in a namespace", "watch", "get", "create", "status"])
+def test_a_kind_without_its_definition_is_named_and_what_to_do_about_it(verb):
+    with ScriptedServer(NO_SUCH_PAGE) as server:
+        api = HttpApi(server.credentials())
+        calls = {
+            "list": lambda: api.list(GENERIC_JOBS),
+            "list in a namespace": lambda: api.list(GENERIC_JOBS, "ns", limit=500),
+            "watch": lambda: api.watch(GENERIC_JOBS),
+            "get": lambda: api.get(GENERIC_JOBS, A),
+            "create": lambda: api.create(GENERIC_JOBS, BODY, "ns"),
+            "status": lambda: api.replace_status(GENERIC_JOBS, A, BODY),
+        }
+        error = fail(calls[verb])
+    assert (error.code, error.not_found) == (404, True)
+    assert error.message == (
+        "the server knows no genericjobs.batch.tensorstack.dev: is its CustomResourceDefinition installed? "
+        f"(http://127.0.0.1:{server.port} answered 404 for version v1beta1)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("resource", "script"),
+    [
+        (CONFIG_MAPS, NO_SUCH_PAGE),  # every API server knows these
+        (GENERIC_JOBS, answer(404, b"<html>404 Not Found</html>")),
+        (GENERIC_JOBS, answer(503, b"404 page not found")),
+    ],
+    ids=["core", "html", "503"],
+)
+def test_what_is_no_api_server_is_not_taken_for_one_without_the_kind(resource, script):
+    with ScriptedServer(script) as server:
+        error = fail(HttpApi(server.credentials()).list, resource)
+    assert "not as a Kubernetes API server does" in error.message
+
+
+def test_an_object_that_is_not_there_is_told_in_the_server_s_own_words():
+    with ScriptedServer(answer(404, {"kind": "Status", "message": 'genericjobs "a" not found', "reason": "NotFound"})) as server:
+        assert fail(HttpApi(server.credentials()).get, GENERIC_JOBS, A).message == 'genericjobs "a" not found'
 
 
 # ------------------------------------------------------------------------------------------------ watch

@@ -114,7 +114,7 @@ def test_times_are_written_in_whole_seconds():
 
 def test_trouble_stays_until_the_pods_exist_or_the_spec_changes():
     job = a_job().type("worker", 2)
-    job.status(troubled(status(job), "FailedCreate", "exceeded quota", NOW))
+    job.status(troubled(status(job), "FailedCreate", "exceeded quota", NOW, stored=GenericJobStatus()))
     assert told(status(job), "Initialized") == ("False", "FailedCreate", "exceeded quota")
     assert told(status(job.generation(2)), "Initialized")[1] == "Creating"
     assert told(status(job.generation(1), pods(worker=["Pending", "Pending"])), "Initialized")[0] == "True"
@@ -125,16 +125,50 @@ def test_a_job_is_initialized_only_once_it_has_its_services():
     running = pods(worker=["Running", "Running"])
     found = status(job, running, services={"train-worker-0"})
     assert told(found, "Initialized") == ("False", "Creating", "1 of 2 services are still to be created.")
-    job.status(troubled(found, "NameConflict", "somebody else's", NOW))
+    job.status(troubled(found, "NameConflict", "somebody else's", NOW, stored=found))
     assert told(status(job, running, services={"train-worker-0"}), "Initialized") == ("False", "NameConflict", "somebody else's")
     assert told(status(job, running, services={"train-worker-0", "train-worker-1"}), "Initialized")[0] == "True"
 
 
 def test_trouble_changes_nothing_else():
     before = status(a_job().type("worker", 2))
-    after = troubled(before, "FailedCreate", "no", later(5))
+    after = troubled(before, "FailedCreate", "no", later(5), stored=before)
     assert {one.type for one in after.conditions} == set(CONDITION_TYPES)
     assert [one for one in after.conditions if one.type != "Initialized"] == [one for one in before.conditions if one.type != "Initialized"]
+
+
+def test_trouble_has_lasted_since_it_was_stored():
+    job = settled(a_job().type("worker", 1), pods(worker=["Running"]))
+    initialized = job.build().status
+    first = troubled(initialized, "FailedCreate", "no", later(5), stored=initialized)
+    second = troubled(initialized, "FailedCreate", "still no", later(9), stored=first)
+    assert [condition(one, "Initialized").last_transition_time for one in (first, second)] == [later(5), later(5)]
+
+
+def test_messages_have_an_end():
+    found = status(a_job().type("worker", 1))
+    told = condition(troubled(found, "FailedCreate", "x" * 2_000_000, NOW, stored=found), "Initialized").message
+    assert len(told) == 1024
+    assert told.endswith("…")
+
+
+def test_nobody_runs_normally_before_anybody_runs():
+    assert told(status(a_job().type("worker", 1), pods(worker=["Pending"])), "ReplicaFailure")[2] == "No replica has failed."
+
+
+def test_a_job_that_ends_before_it_began_says_so():
+    found = status(a_job().type("worker", 2).success({"nobody": [0]}))
+    assert told(found, "Initialized") == (
+        "False",
+        "NoSuccessRuleReachable",
+        "The job ended before all of its replicas were created.",
+    )
+
+
+def test_many_containers_count_as_many_replicas():
+    template = {"spec": {"containers": [{"name": f"c{n}"} for n in range(16)]}}
+    found = status(a_job().type("worker", LISTED // 10, template=template), pods(worker=["Running"] * (LISTED // 10)))
+    assert found.tasks[0].replicas == ()
 
 
 def test_of_many_replicas_only_those_that_failed_are_listed():

@@ -8,6 +8,7 @@ from genericjob.reconcile.resources import CONFIG_MAPS, Key
 from unit.walking import CUT, GONE, REFUSED, Rig, during, lost_history, nothing, put, remove, told
 
 FIRST_WAIT = pytest.approx(0.8 * 1.5)
+MOMENT = 0.5
 
 
 @pytest.fixture
@@ -125,7 +126,7 @@ def test_what_the_server_forgot_is_listed_and_the_difference_told(api, told_as):
     assert {change.old.name for change in rig.changes if change.tombstone} == {"again", "goes"}
     assert not any(change.initial for change in rig.changes[4:])
     assert rig.store.get(Key("default", "stays")) is before["stays"]  # what has not changed is not kept twice
-    assert rig.waits == [FIRST_WAIT]
+    assert rig.waits == [MOMENT]
     assert rig.ends("expired") == 1
 
 
@@ -140,7 +141,57 @@ def test_a_list_whose_history_is_forgotten_half_way_begins_again(api):
     rig.run()
     assert rig.calls == ["list", "continue", "list", "continue"]
     assert len(rig.store) == 602
-    assert rig.waits == [FIRST_WAIT]
+    assert rig.waits == [MOMENT]
+
+
+def test_after_an_outage_what_the_server_forgot_is_listed_at_once(api):
+    """The first answer after a minute of refused connections is a 410; nobody waits for what that minute has added up to."""
+    rig = Rig(api, nothing, *[REFUSED] * 6, GONE, nothing)
+    rig.run()
+    assert rig.verbs == ["list", *["watch"] * 7, "list"]
+    assert rig.waits[5:] == [pytest.approx(38.4), MOMENT]
+
+
+def test_a_list_that_fails_after_all_is_tried_again_with_short_waits_first(api):
+    rig = Rig(api, nothing, *[REFUSED] * 6, GONE, REFUSED, REFUSED, nothing)
+    rig.run()
+    assert rig.waits[6:] == [MOMENT, pytest.approx(1.2), pytest.approx(2.4)]
+
+
+def test_a_server_that_forgets_everything_at_once_is_not_listed_without_end(api):
+    rig = Rig(api, nothing, *[GONE, nothing] * 9)
+    rig.run()
+    assert rig.verbs == ["list", *["watch", "list"] * 9]
+    assert rig.waits == [MOMENT, *(pytest.approx(wait) for wait in (1.2, 2.4, 4.8, 9.6, 19.2, 38.4, 45.0, 45.0))]
+
+
+def test_events_between_do_not_excuse_a_server_that_keeps_forgetting(api):
+    def forgets():
+        put(api, api.resource_version)
+        rig.walk.time += 2
+        return GONE
+
+    rig = Rig(api, nothing, *[during(forgets), nothing] * 4)
+    rig.run()
+    assert rig.waits == [MOMENT, *(pytest.approx(wait) for wait in (1.2, 2.4, 4.8))]
+
+
+def test_a_list_half_of_which_is_forgotten_every_time_is_not_begun_without_end(api):
+    put(api, *(f"m{n}" for n in range(600)))
+    rig = Rig(api, *[nothing, GONE] * 4)
+    rig.run()
+    assert rig.verbs == ["list", "continue"] * 4
+    assert rig.waits == [MOMENT, *(pytest.approx(wait) for wait in (1.2, 2.4, 4.8))]
+
+
+def test_what_is_forgotten_now_and_then_is_always_listed_at_once(api):
+    def forgets_later():
+        rig.walk.time += 121
+        return GONE
+
+    rig = Rig(api, nothing, *[during(forgets_later), nothing] * 4)
+    rig.run()
+    assert rig.waits == [MOMENT] * 4
 
 
 @pytest.mark.parametrize(
@@ -236,7 +287,7 @@ def test_a_watch_that_is_over_in_no_time_has_failed(api):
     rig = Rig(api, nothing, nothing, during(api.bookmark), lambda: put(api, "a"), nothing)
     rig.run()
     assert rig.calls == ["list", *[f"watch {version}"] * 3, f"watch {int(version) + 1}"]
-    assert rig.waits == [pytest.approx(wait) for wait in (1.2, 2.4, 4.8)]  # not after the one that brought something
+    assert rig.waits == [pytest.approx(wait) for wait in (1.2, 2.4, 1.2)]  # not after the one that brought something: it began anew
     assert (rig.ends("short"), rig.ends("timeout")) == (3, 1)
 
 
@@ -265,6 +316,27 @@ def test_events_before_a_cut_are_kept_and_not_told_again(api):
     rig.run()
     assert rig.calls[-1] == f"watch {int(api.resource_version) - 1}"
     assert told(rig.changes) == ["+a", "+b", "+c"]
+
+
+@pytest.mark.parametrize("how", ["brought something", "lasted", "lasted and was cut", "lasted and was refused"])
+def test_after_a_watch_that_worked_waiting_begins_anew(api, how):
+    def works():
+        if how == "brought something":
+            put(api, "a")
+            return REFUSED
+        rig.walk.time += 20
+        return {"lasted and was cut": CUT, "lasted and was refused": ApiError(500, "InternalError", "etcd")}.get(how)
+
+    rig = Rig(api, nothing, *[REFUSED] * 3, during(works), REFUSED, REFUSED)
+    rig.run()
+    first = how in ("brought something", "lasted and was refused")  # itself a failure, the first one
+    assert rig.waits == pytest.approx([1.2, 2.4, 4.8, 1.2, 2.4, *([4.8] if first else [])])
+
+
+def test_after_a_list_that_worked_waiting_begins_anew(api):
+    rig = Rig(api, *[REFUSED] * 3, nothing, REFUSED, REFUSED)
+    rig.run()
+    assert rig.waits == pytest.approx([1.2, 2.4, 4.8, 1.2, 2.4])
 
 
 def test_an_unexpected_error_is_raised_and_the_next_run_goes_on(api):

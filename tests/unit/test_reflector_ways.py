@@ -61,7 +61,7 @@ def test_a_server_that_cannot_do_it_is_listed_from_then_on(api, how):
     rig.run()
     assert rig.verbs == ["watch-list", "list", "watch", "list"]
     assert told(rig.changes) == ["+a"]
-    assert rig.waits == [pytest.approx(1.2)]  # for the 410: a server that merely cannot do it needs no rest
+    assert rig.waits == [0.5]  # for the 410: a server that merely cannot do it needs no rest
 
 
 def test_a_watch_list_that_has_worked_is_tried_again(api):

@@ -59,6 +59,7 @@ def test_with_success_rules_alone_the_job_fails_when_none_can_be_met():
     assert phase(job, failed={"worker": [0]}) is None
     found = ended(job, failed={"worker": [0, 2]})
     assert (found.phase, found.reason) == ("Failed", "NoSuccessRuleReachable")
+    assert found.message == "The job is failed: no success rule can be met any more: rank 0 of type worker has failed."
 
 
 def test_with_both_a_failure_rule_that_can_still_fire_is_waited_for():
@@ -84,7 +85,9 @@ def test_a_rule_that_can_never_fire_is_never_true(rule):
 
 
 def test_a_job_whose_success_rules_can_never_fire_fails_before_it_starts():
-    assert ended(a_job().type("worker", 1).success({"nobody": [0]})).reason == "NoSuccessRuleReachable"
+    found = ended(a_job().type("worker", 1).success({"nobody": [0]}))
+    assert found.reason == "NoSuccessRuleReachable"
+    assert "successRules[0] can never fire: there is no replica of type 'nobody'" in found.message
 
 
 def test_a_job_without_replicas_succeeds_at_once():

@@ -1,6 +1,8 @@
 """The pages, over real sockets on loopback."""
 
+import errno
 import http.client
+import os
 import socket
 import threading
 
@@ -169,10 +171,29 @@ def test_an_address_that_is_taken_is_told_in_one_sentence(serve):
 
 
 def test_an_address_that_is_not_ours_is_told_in_one_sentence():
-    with pytest.raises(OSError, match=r"cannot listen on 192.0.2.1:8080: Cannot assign requested address"):
+    with pytest.raises(OSError, match=r"cannot listen on 192.0.2.1:8080: this machine has no such address$"):
         Server(Address("192.0.2.1", 8080), {})
     with pytest.raises(OSError, match=r"cannot listen on no.such.host.invalid:8080: "):
         Server(Address("no.such.host.invalid", 8080), {})
+
+
+@pytest.mark.parametrize(
+    ("number", "words"),
+    [
+        (errno.EACCES, "this user may not, which is usual for ports below 1024"),
+        (errno.ENOBUFS, os.strerror(errno.ENOBUFS)),
+    ],
+    ids=["EACCES", "ENOBUFS"],
+)
+def test_what_python_calls_an_address_is_nobody_s_concern(monkeypatch, number, words):
+    def refuse(address, **options):
+        raise OSError(number, f"{os.strerror(number)} (while attempting to bind on address {address!r})")
+
+    monkeypatch.setattr(socket, "create_server", refuse)
+    for host, shown in (("127.0.0.1", "127.0.0.1:80"), ("", ":80")):
+        with pytest.raises(OSError, match="cannot listen on") as caught:
+            Server(Address(host, 80), {})
+        assert (caught.value.errno, caught.value.strerror) == (number, f"cannot listen on {shown}: {words}")
 
 
 @pytest.fixture

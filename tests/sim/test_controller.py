@@ -1,0 +1,166 @@
+"""What the controller as a whole owes its users and the server, one promise at a time."""
+
+from itertools import pairwise
+
+import pytest
+
+from genericjob.api.names import MANAGER
+from genericjob.jobs import controller
+from genericjob.reconcile.errors import ApiError
+from genericjob.reconcile.resources import RAW_PODS, Key
+from sim.jobs import NAMESPACE, RAW_JOBS, Cluster
+from sim.node import FOREVER, Program
+from sim.scenarios import TRAIN, ranks
+
+WEBHOOK = ApiError(500, "InternalError", "failed calling webhook: no endpoints available", unknown=True)
+
+
+def forever(seed=1):
+    return Cluster(seed, ranks(other=FOREVER))
+
+
+def initialized(cluster, name="train"):
+    status = cluster.api.get(RAW_JOBS, Key(NAMESPACE, name)).get("status") or {}
+    return next((each for each in status.get("conditions", ()) if each["type"] == "Initialized"), {})
+
+
+def ended(cluster, name):
+    return any(pod["metadata"]["name"] == name and pod["status"]["phase"] == "Succeeded" for pod in cluster.api.list(RAW_PODS).items)
+
+
+def moments(cluster, what):
+    """When something stands in the trace, in virtual seconds."""
+    return [float(line.split()[1]) for line in cluster.stepped.trace if what in line]
+
+
+def test_an_end_that_was_seen_counts_although_the_pod_is_deleted_before_it_could_be_stored():
+    for seed in range(10):
+        with Cluster(seed, ranks(worker_0=Program(0.5), other=FOREVER)) as cluster:
+            cluster.controller()
+            cluster.submit(types={"worker": 2}, successRules=[{"worker": [0, 1]}])
+            cluster.stepped.reach(lambda cluster=cluster: ended(cluster, "train-worker-0"))
+            cluster.stepped.run()  # the controller hears of it; its status may wait for a second to be over
+            cluster.delete_pod("train-worker-0")
+            cluster.stepped.advance(60)
+            assert cluster.node.table.runs("train-worker-0") == 1
+            assert cluster.pods() == ["train-worker-1"]
+
+
+def test_what_is_merely_shown_is_written_once_a_second_at_most():
+    with Cluster(1, lambda name, before: Program(0.1 * (1 + int(name.rsplit("-", 1)[1])))) as cluster:
+        cluster.controller()
+        cluster.submit(types={"worker": 40}, successRules=[{"worker": [39]}])
+        cluster.stepped.reach(lambda: cluster.phase() == "Succeeded")
+        times = moments(cluster, ": after replace_status")
+        assert len(times) <= 7  # forty ranks end within four seconds, and then the job does
+        assert all(later - earlier >= 1 for earlier, later in pairwise(times[:-2]))
+
+
+def test_jobs_that_were_there_before_do_not_delay_a_new_one():
+    with forever() as cluster:
+        for number in range(30):
+            cluster.submit(f"old-{number}", types={"worker": 1})
+        cluster.controller(workers=1, writers=1)
+        cluster.stepped.reach(lambda: len(cluster.pods()) >= 2)
+        cluster.submit("new", types={"worker": 1})
+        cluster.stepped.reach(lambda: "new-worker-0" in cluster.pods())
+        assert len(cluster.pods()) < 15
+
+
+def test_a_controller_that_does_not_work_yet_puts_nothing_aside():
+    with forever() as cluster:
+        api = cluster.controller()
+        cluster.stepped.reach(lambda: cluster.assemblies[0].synced)
+        assembly = cluster.assemblies[0]
+        assembly._working = False
+        cluster.submit(types={"worker": 1})
+        cluster.stepped.run()
+        assert assembly.queue.idle()
+        assembly._begin()
+        cluster.stepped.reach(lambda: cluster.pods() == ["train-worker-0"])
+        assert api.writes
+
+
+@pytest.mark.parametrize(("manager", "pods"), [("example.com/another", []), (MANAGER, ["train-worker-0"])])
+def test_a_job_that_another_controller_manages_is_left_alone(manager, pods):
+    with forever() as cluster:
+        api = cluster.controller()
+        cluster.submit(types={"worker": 1}, managedBy=manager)
+        cluster.stepped.advance(60)
+        assert cluster.pods() == pods
+        assert bool(api.writes) is bool(pods)
+
+
+def test_a_spec_that_cannot_work_is_told_once_and_not_tried():
+    with forever() as cluster:
+        cluster.controller()
+        name = "j" * 60
+        cluster.submit(name, types={"worker": 1})
+        cluster.stepped.advance(600)
+        assert cluster.pods() == []
+        assert initialized(cluster, name)["reason"] == "InvalidSpec"
+        assert "63 is the most" in initialized(cluster, name)["message"]
+        assert len(moments(cluster, ": after replace_status")) == 1
+        assert cluster.events() == {"InvalidSpec"}
+
+
+def test_a_status_that_cannot_be_read_is_told_and_nothing_is_run():
+    with forever() as cluster:
+        cluster.submit(types={"worker": 1})
+        cluster.api.patch(RAW_JOBS, TRAIN, {"status": {"tasks": [{"type": "worker", "succeededRanks": "0,"}]}}, subresource="status")
+        cluster.controller()
+        cluster.stepped.advance(600)
+        assert cluster.pods() == []
+        assert cluster.events() == {"InvalidSpec"}
+
+
+def test_a_server_that_fails_for_long_is_shown_and_for_a_moment_is_not():
+    with forever() as cluster:
+        cluster.faults.refuse(WEBHOOK, "create", resource=RAW_PODS, times=2)
+        cluster.controller()
+        cluster.submit(types={"worker": 1})
+        cluster.stepped.reach(lambda: cluster.phase() == "Running")
+        assert "FailedCreate" not in cluster.events()
+        cluster.faults.refuse(WEBHOOK, "create", resource=RAW_PODS, times=10**6)
+        cluster.submit("second", types={"worker": 1})
+        cluster.stepped.advance(120)
+        assert initialized(cluster, "second")["message"] == WEBHOOK.message
+        assert "FailedCreate" in cluster.events()
+        tries = [line for line in cluster.stepped.trace if ": before create pods default/second" in line]
+        assert len(tries) < 10
+
+
+def test_many_ranks_are_created_in_parts_and_an_end_in_between_is_heeded(monkeypatch):
+    monkeypatch.setattr(controller, "AT_A_TIME", 10)
+    with Cluster(1, ranks(worker_0=Program(0.0, 1), other=FOREVER)) as cluster:
+        cluster.controller()
+        cluster.submit(types={"worker": 100}, failureRules=[{"worker": [0]}])
+        cluster.stepped.reach(lambda: cluster.phase() == "Failed")
+        cluster.stepped.advance(60)
+        assert len(cluster.pods()) < 60
+    with forever() as cluster:
+        cluster.controller()
+        cluster.submit(types={"worker": 45}, service={"ports": [{"port": 80}]})
+        cluster.stepped.reach(lambda: cluster.phase() == "Running")
+        assert len(cluster.pods()) == 45
+        assert len([line for line in cluster.stepped.trace if ": after create services" in line]) == 45
+
+
+def test_a_job_that_waits_for_its_predecessor_asks_once_per_pod_that_goes():
+    with forever() as cluster:
+        api = cluster.controller()
+        cluster.submit(types={"worker": 20})
+        cluster.stepped.reach(lambda: cluster.phase() == "Running")
+        for name in cluster.pods():
+            cluster.api.patch(RAW_PODS, Key(NAMESPACE, name), {"metadata": {"finalizers": ["example.com/hold"]}})
+        before = api.writes
+        cluster.api.delete(RAW_JOBS, TRAIN, propagation="Background")
+        cluster.submit(types={"worker": 20})
+        cluster.stepped.advance(1)
+        for name in cluster.pods():
+            cluster.api.patch(RAW_PODS, Key(NAMESPACE, name), {"metadata": {"finalizers": None}})
+            cluster.stepped.advance(0.1)
+        cluster.stepped.reach(lambda: cluster.phase() == "Running")
+        assert api.writes - before < 150  # twenty creates, and a few tries for each pod that goes
+        uid = cluster.api.get(RAW_JOBS, TRAIN)["metadata"]["uid"]
+        assert {pod["metadata"]["ownerReferences"][0]["uid"] for pod in cluster.api.list(RAW_PODS).items} == {uid}
