@@ -51,14 +51,15 @@ class Cluster(World):
         self.assemblies: list[Assembly] = []
         self.node = Node(self, script, self.contract.begins)
 
-    def controller(self, *, workers: int = 2, writers: int = 3) -> Watched:
-        """Start a controller; returns its way to the API, which can be made to crash."""
+    def controller(self, *, workers: int = 2, writers: int = 3, leads: bool = True) -> Watched:
+        """Start a controller; returns its way to the API, which can be made to crash. One that does not lead only fills its caches."""
         process = self.stepped.process("controller")
         api = Watched(self.faults, process)
         api.contract = self.contract
         assembly = Assembly(api, primitives=process, metrics=Metrics(), workers=workers, writers=writers, processor_time=lambda: 0.0)
         self.assemblies.append(assembly)
-        process.start("main", lambda: assembly.start() and None)
+        begin = assembly.start if leads else lambda: [informer.start() for informer in assembly.informers]
+        process.start("main", lambda: begin() and None)
         return api
 
     def kept_running(self) -> Watched:

@@ -67,18 +67,17 @@ def test_jobs_that_were_there_before_do_not_delay_a_new_one():
         assert len(cluster.pods()) < 15
 
 
-def test_a_controller_that_does_not_work_yet_puts_nothing_aside():
+def test_a_controller_that_does_not_lead_puts_nothing_aside_and_begins_with_everything():
     with forever() as cluster:
-        api = cluster.controller()
-        cluster.stepped.reach(lambda: cluster.assemblies[0].synced)
-        assembly = cluster.assemblies[0]
-        assembly._working = False
+        cluster.controller(leads=False)
+        (assembly,) = cluster.assemblies
+        cluster.stepped.reach(lambda: assembly.synced)
         cluster.submit(types={"worker": 1})
-        cluster.stepped.run()
+        cluster.stepped.advance(5)
+        assert assembly.jobs.values()
         assert assembly.queue.idle()
-        assembly._begin()
+        assembly.controller.start()
         cluster.stepped.reach(lambda: cluster.pods() == ["train-worker-0"])
-        assert api.writes
 
 
 @pytest.mark.parametrize(("manager", "pods"), [("example.com/another", []), (MANAGER, ["train-worker-0"])])

@@ -308,11 +308,11 @@ def test_a_kind_without_its_definition_is_named_and_what_to_do_about_it(verb):
             "create": lambda: api.create(GENERIC_JOBS, BODY, "ns"),
             "status": lambda: api.replace_status(GENERIC_JOBS, A, BODY),
         }
-        error = fail(calls[verb])
+        error, url = fail(calls[verb]), server.credentials().current.url
     assert (error.code, error.not_found) == (404, True)
     assert error.message == (
         "the server knows no genericjobs.batch.tensorstack.dev: is its CustomResourceDefinition installed? "
-        f"(http://127.0.0.1:{server.port} answered 404 for version v1beta1)"
+        f"({url} answered 404 for version v1beta1)"
     )
 
 
