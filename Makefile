@@ -1,4 +1,4 @@
-# Two commands matter: `make test` and `make cluster`. Both set up what they need; `make help` lists the rest.
+# Two commands matter: `make run` and `make test`. Both set up what they need; `make help` lists the rest.
 
 PYTHON ?= python3
 VENV := .venv
@@ -13,7 +13,7 @@ MAKEFLAGS += --no-print-directory
 
 .PHONY: help
 help: ## List the commands
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
 
 # ------------------------------------------------------------------------------------------------ setting up
 
@@ -52,15 +52,20 @@ manifests: $(READY) ## Write the CRD in manifests/crd anew from the models in ge
 # ------------------------------------------------------------------------------------------------ checking
 
 .PHONY: test
-test: $(READY) ## Everything: lint, unit, conformance and e2e tests on a real control plane
+test: $(READY) ## Everything: lint, unit tests, simulation, conformance and e2e tests on a real control plane
 	@$(MAKE) programs
 	@$(MAKE) lint
-	@echo "== Unit, conformance and e2e tests"
+	@echo "== Unit tests, simulation, conformance and e2e tests"
 	@$(BIN)/python -m pytest
 
 .PHONY: unit
-unit: $(READY) ## Unit tests only: seconds, no Go, no server
+unit: $(READY) ## Unit tests only: 40 seconds, no Go, no server
 	@$(BIN)/python -m pytest tests/unit
+
+.PHONY: sim
+sim: SIM_SEEDS ?= 1
+sim: $(READY) ## The controller's real threads under a seeded scheduler: under a minute; SIM_SEEDS=N for more
+	@SIM_SEEDS=$(SIM_SEEDS) $(BIN)/python -m pytest tests/sim
 
 .PHONY: conformance
 conformance: $(READY) programs ## The API port's two implementations against each other

@@ -10,7 +10,7 @@ event), or when the answers make no sense; its difference from the store becomes
       ├────────┼─ 410 ──▶ a moment ──▶ list
       └────────┴─ 410 again and again, a version "too large", 404, silence, unreadable ──▶ back off ──▶ list
 
-Two back-offs, because they end for different reasons. Requests that fail wait ever longer until one succeeds. Lists that follow upon a watch
+Two back-offs, because they end for different reasons. Requests that fail wait ever longer until one succeeds. Lists that a watch leads to
 wait ever longer until none was needed for a while: a list that succeeds proves nothing about the watch after it, and lists are what costs.
 A 410 is the word of a healthy server, typically the first one after an outage: nobody waits then for what the outage had added up to.
 

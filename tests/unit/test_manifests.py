@@ -13,6 +13,7 @@ import yaml
 
 from genericjob.cli.app import app
 from genericjob.cli.controller import LEASE
+from genericjob.reconcile.process import Limits
 
 ROOT = Path(__file__).parents[2]
 MANIFESTS = ROOT / "manifests"
@@ -89,6 +90,12 @@ def test_the_lease_that_the_role_is_for_is_the_one_that_is_taken():
 def test_two_controllers_agree_on_a_leader(container):
     assert the("Deployment")["spec"]["replicas"] > 1
     assert "--leader-elect" in container["args"]
+
+
+def test_a_pod_has_more_time_to_end_than_the_controller_takes(pod):
+    limits = Limits()
+    longest = limits.drain + 3 * limits.flush  # writer, recorder and lease, one after the other
+    assert pod["spec"]["terminationGracePeriodSeconds"] > longest
 
 
 # ------------------------------------------------------------------------------------------------ no more than needed
