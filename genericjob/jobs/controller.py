@@ -47,8 +47,8 @@ STALE = 1.0
 """Seconds after which a job whose cache lags is looked at again; the event that is waited for comes first, usually within milliseconds."""
 PREDECESSOR = 5.0
 """The same for a pod of an earlier job that still has our name."""
-AT_A_TIME = 500
-"""Creates of one reconcile."""
+AT_A_TIME, BYTES_AT_A_TIME = 1_000, 32 * 2**20
+"""Creates of one reconcile, and the size of their bodies."""
 PERSISTENT = 4.0
 """Seconds of waiting from which on errors of the server itself are shown: the third in a row."""
 
@@ -117,7 +117,7 @@ class JobController:
             return AGAIN  # somebody else wrote: look again, change nothing
         done = self._apply(job, plan)
         self._tell(job, plan.news + done.news)
-        if done.created and len(plan.pods) + len(plan.services) > AT_A_TIME:
+        if done.created and done.created < len(plan.pods) + len(plan.services):
             return MORE
         if plan.must_remember or done.created:
             return Result.again_in(STALE)  # the events of our own writes bring us back before that, and then there is more to show
@@ -186,13 +186,23 @@ class JobController:
         writes: list[Write] = [Delete(self._pod_resource, Key(pod.namespace, pod.name), pod.uid, uid) for pod in plan.deletes]
         again = self._refusals.wait(uid, job.generation, now) if plan.pods or plan.services else 0.0
         if not again:
-            # SO MANY AT A TIME: the bodies of 10,000 ranks can be a gigabyte, and what happens to the job meanwhile may end it.
-            services = plan.services[:AT_A_TIME]
-            writes += [self._bodies.service(job, rank) for rank in services]
-            writes += [self._bodies.pod(job, rank) for rank in plan.pods[: AT_A_TIME - len(services)]]
+            writes += self._creates(job, plan)
         if not writes:
             return Applied(again=again if 0.0 < again < math.inf else None)
         return self._judge(job, self._writer.apply(writes, wanted=lambda: self._is_unchanged(job)))
+
+    def _creates(self, job: Job, plan: Plan) -> list[Write]:
+        """The first creates of a plan. NOT ALL OF THEM: 10,000 bodies can be a gigabyte, and what happens meanwhile may end the job."""
+        found: list[Write] = []
+        size = 0
+        for make, ranks in ((self._bodies.service, plan.services), (self._bodies.pod, plan.pods)):
+            for rank in ranks[: AT_A_TIME - len(found)]:
+                create = make(job, rank)
+                size += len(create.body)
+                if found and size > BYTES_AT_A_TIME:
+                    return found
+                found.append(create)
+        return found
 
     def _is_unchanged(self, job: Job) -> bool:
         """Whether the job that a plan was made for is still there: ten thousand creates take a while, and users change their minds."""

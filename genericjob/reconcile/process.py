@@ -40,7 +40,7 @@ class Limits:
     catch_up: float = 5.0
     """For one try; there is always another."""
     drain: float = 30.0
-    """A pod needs more time than this and twice `flush` to end (`terminationGracePeriodSeconds`)."""
+    """A pod needs more time than this and three times `flush` to end (`terminationGracePeriodSeconds`)."""
     flush: float = 5.0
 
 

@@ -145,6 +145,20 @@ def test_many_ranks_are_created_in_parts_and_an_end_in_between_is_heeded(monkeyp
         assert len([line for line in cluster.stepped.trace if ": after create services" in line]) == 45
 
 
+def test_large_bodies_are_not_held_all_at_once(monkeypatch):
+    monkeypatch.setattr(controller, "BYTES_AT_A_TIME", 30_000)
+    with forever() as cluster:
+        cluster.controller()
+        command = {"spec": {"containers": [{"name": "main", "image": "i", "command": ["x" * 10_000]}]}}
+        cluster.submit(types={"worker": 7}, template=command)
+        cluster.stepped.reach(lambda: cluster.phase() == "Running")
+        lines = [line for line in cluster.stepped.trace if "create pods" in line or "event ADDED pods" in line]
+        begun = [number for number, line in enumerate(lines) if ": before create pods" in line]
+        assert len(begun) == 7
+        # The third create waits until the caches have seen the first two.
+        assert sum("event ADDED pods" in line and "controller/" in line for line in lines[: begun[2]]) == 2
+
+
 def test_a_job_that_waits_for_its_predecessor_asks_once_per_pod_that_goes():
     with forever() as cluster:
         api = cluster.controller()
