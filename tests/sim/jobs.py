@@ -1,6 +1,6 @@
 """GenericJobs in the simulation: a cluster, a node, users, and controllers that crash."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from genericjob.api.crd import definition
@@ -51,12 +51,20 @@ class Cluster(World):
         self.assemblies: list[Assembly] = []
         self.node = Node(self, script, self.contract.begins)
 
-    def controller(self, *, workers: int = 2, writers: int = 3, leads: bool = True) -> Watched:
+    def controller(self, *, workers: int = 2, writers: int = 3, leads: bool = True, namespaces: Sequence[str] = ("",)) -> Watched:
         """Start a controller; returns its way to the API, which can be made to crash. One that does not lead only fills its caches."""
         process = self.stepped.process("controller")
         api = Watched(self.faults, process)
         api.contract = self.contract
-        assembly = Assembly(api, primitives=process, metrics=Metrics(), workers=workers, writers=writers, processor_time=lambda: 0.0)
+        assembly = Assembly(
+            api,
+            namespaces=namespaces,
+            primitives=process,
+            metrics=Metrics(),
+            workers=workers,
+            writers=writers,
+            processor_time=lambda: 0.0,
+        )
         self.assemblies.append(assembly)
         begin = assembly.start if leads else lambda: [informer.start() for informer in assembly.informers]
         process.start("main", lambda: begin() and None)
@@ -72,14 +80,14 @@ class Cluster(World):
 
     # -------------------------------------------------------------------------------------------- users
 
-    def submit(self, name: str = "train", **spec: Any) -> Key:
+    def submit(self, name: str = "train", namespace: str = NAMESPACE, **spec: Any) -> Key:
         """Create a job; types are given as `types={"worker": 3}`."""
         types = spec.pop("types")
         template = spec.pop("template", {"spec": {"containers": [{"name": "main", "image": "i", "command": ["run", "$(rank)"]}]}})
         replicas = [{"type": type, "replicas": count, "template": template} for type, count in types.items()]
         body = {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": name}, "spec": {"replicaSpecs": replicas, **spec}}
-        self.api.create(RAW_JOBS, body, NAMESPACE)
-        return Key(NAMESPACE, name)
+        self.api.create(RAW_JOBS, body, namespace)
+        return Key(namespace, name)
 
     def phase(self, name: str = "train") -> str:
         """Where a job stands; empty when there is none."""

@@ -80,6 +80,17 @@ def test_a_controller_that_does_not_lead_puts_nothing_aside_and_begins_with_ever
         cluster.stepped.reach(lambda: cluster.pods() == ["train-worker-0"])
 
 
+@pytest.mark.parametrize("watched", [("default",), ("default", "kube-public"), ("",)])
+def test_only_the_namespaces_that_are_watched_are_touched(watched):
+    with forever() as cluster:
+        cluster.controller(namespaces=watched)
+        for namespace in ("default", "kube-public"):
+            cluster.submit(namespace=namespace, types={"worker": 1}, service={"ports": [{"port": 80}]})
+        cluster.stepped.advance(10)
+        found = {pod["metadata"]["namespace"] for pod in cluster.api.list(RAW_PODS).items}
+        assert found == ({"default", "kube-public"} if watched == ("",) else set(watched))
+
+
 @pytest.mark.parametrize(("manager", "pods"), [("example.com/another", []), (MANAGER, ["train-worker-0"])])
 def test_a_job_that_another_controller_manages_is_left_alone(manager, pods):
     with forever() as cluster:

@@ -104,3 +104,38 @@ def test_an_address_that_cannot_be_had_is_told_in_one_sentence_with_the_option(k
         f"genericjob: cannot listen on {address}: another program listens there already "
         "(--metrics-bind names another address, or 0 for none)"
     )
+
+
+def test_options_reach_what_they_are_for(monkeypatch, no_process, kubeconfig):
+    made, configured = {}, []
+    real = module.Assembly
+
+    def assembly(api, **options):
+        made.update(options)
+        return real(api, **options)
+
+    monkeypatch.setattr(module, "Assembly", assembly)
+    monkeypatch.setattr(module.logs, "configure", lambda *how: configured.append(how))
+    options = [
+        "--namespace",
+        "a",
+        "-n",
+        "b",
+        "--workers",
+        "3",
+        "--writers",
+        "5",
+        "--log-format",
+        "json",
+        "--log-level",
+        "debug",
+        "--leader-elect",
+    ]
+    result = controller("--kubeconfig", kubeconfig, "--metrics-bind", "0", "--lease-namespace", "home", *options)
+    assert result.exit_code == 0, result.output
+    assert (list(made["namespaces"]), made["workers"], made["writers"]) == (["a", "b"], 3, 5)
+    assert configured == [("json", "debug")]
+    (parts,) = no_process
+    assert parts["elector"] is not None
+    assert list(parts["servers"]) == []
+    assert made["writes"] is not None
