@@ -108,7 +108,7 @@ def test_a_name_that_is_taken_is_waited_for_or_left_alone(server, writer, namesp
     server.create(PODS, a_pod("p1", finalizers=[HOLD]), namespace)
     server.delete(PODS, Key(namespace, "p1"))
     done = writer.apply(creates(namespace, 3))
-    assert fates(done) == ["foreign", "waiting", "done"]
+    assert fates(done) == ["foreign", "waiting", "skipped"]
     server.patch(RAW_PODS, Key(namespace, "p1"), {"metadata": {"finalizers": None}})
     eventually(lambda: fates(writer.apply(creates(namespace, 3))) == ["foreign", "done", "done"])
 
