@@ -10,27 +10,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import count
 from threading import Lock
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
-from genericjob.reconcile.api import Api, Body, Created, FieldValidation, Operations, Page, Propagation, Watch
+from genericjob.reconcile.api import Api
 from genericjob.reconcile.errors import NO_ANSWER, ApiError
+from genericjob.reconcile.passing import WRITES, Call, Passing, Verb
 from genericjob.reconcile.resources import Key, Resource
 
 T = TypeVar("T")
-
-Verb = Literal["get", "list", "watch", "create", "replace", "replace_status", "patch", "delete"]
-WRITES = frozenset(("create", "replace", "replace_status", "patch", "delete"))
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """A request on its way. The key of a list, watch or create has no name."""
-
-    verb: Verb
-    resource: Resource[Any]
-    key: Key
-    body: Any = None
 
 
 @dataclass(slots=True)
@@ -68,11 +56,11 @@ def lost_answer() -> ApiError:
     return ApiError(NO_ANSWER, "Unanswered", "the answer was lost; whether it happened is unknown", unknown=True)
 
 
-class FaultyApi:
+class FaultyApi(Passing):
     """An API with faults. Deterministic: the same calls in the same order meet the same faults."""
 
     def __init__(self, api: Api, *, sleep: Callable[[float], None] = time.sleep) -> None:
-        self.api = api
+        super().__init__(api)
         self._sleep = sleep
         self._lock = Lock()
         self._rules: list[Rule] = []
@@ -121,7 +109,14 @@ class FaultyApi:
             self._rules.append(rule)
         return rule
 
-    def _through(self, call: Call, do: Callable[[], T]) -> T:
+    def through(self, call: Call, do: Callable[[], T]) -> T:
+        """Let a call meet the first rule that matches it."""
+        answer = self._met(call, do)
+        if call.verb == "watch":
+            self._watches[next(self._opened)] = answer
+        return answer
+
+    def _met(self, call: Call, do: Callable[[], T]) -> T:
         with self._lock:
             rule = next((rule for rule in self._rules if rule.hits(call)), None)
         if rule is None:
@@ -134,100 +129,3 @@ class FaultyApi:
         if rule.error is not None:
             raise rule.error
         return answer
-
-    # -------------------------------------------------------------------------------------------- the port
-
-    def get(self, resource: Resource[T], key: Key) -> T:
-        """Read one object."""
-        return self._through(Call("get", resource, key), lambda: self.api.get(resource, key))
-
-    def list(
-        self,
-        resource: Resource[T],
-        namespace: str = "",
-        *,
-        labels: str = "",
-        fields: str = "",
-        limit: int = 0,
-        continue_token: str = "",
-        resource_version: str = "",
-    ) -> Page[T]:
-        """Read one page."""
-        return self._through(
-            Call("list", resource, Key(namespace, "")),
-            lambda: self.api.list(
-                resource,
-                namespace,
-                labels=labels,
-                fields=fields,
-                limit=limit,
-                continue_token=continue_token,
-                resource_version=resource_version,
-            ),
-        )
-
-    def watch(
-        self,
-        resource: Resource[T],
-        namespace: str = "",
-        *,
-        resource_version: str = "",
-        labels: str = "",
-        fields: str = "",
-        timeout: float = 300.0,
-        bookmarks: bool = True,
-        initial_events: bool = False,
-    ) -> Watch[T]:
-        """Open a stream."""
-        watch = self._through(
-            Call("watch", resource, Key(namespace, "")),
-            lambda: self.api.watch(
-                resource,
-                namespace,
-                resource_version=resource_version,
-                labels=labels,
-                fields=fields,
-                timeout=timeout,
-                bookmarks=bookmarks,
-                initial_events=initial_events,
-            ),
-        )
-        self._watches[next(self._opened)] = watch
-        return watch
-
-    def create(
-        self, resource: Resource[T], body: Body, namespace: str = "", *, field_validation: FieldValidation | None = None
-    ) -> Created[T]:
-        """Store a new object."""
-        return self._through(
-            Call("create", resource, Key(namespace, ""), body),
-            lambda: self.api.create(resource, body, namespace, field_validation=field_validation),
-        )
-
-    def replace(self, resource: Resource[T], key: Key, body: Body) -> T:
-        """Store a new version of everything but the status."""
-        return self._through(Call("replace", resource, key, body), lambda: self.api.replace(resource, key, body))
-
-    def replace_status(self, resource: Resource[T], key: Key, body: Body) -> T:
-        """Store a new status."""
-        return self._through(Call("replace_status", resource, key, body), lambda: self.api.replace_status(resource, key, body))
-
-    def patch(self, resource: Resource[T], key: Key, patch: Body | Operations, *, subresource: Literal["", "status"] = "") -> T:
-        """Change some fields."""
-        return self._through(Call("patch", resource, key, patch), lambda: self.api.patch(resource, key, patch, subresource=subresource))
-
-    def delete(
-        self,
-        resource: Resource[T],
-        key: Key,
-        *,
-        uid: str = "",
-        resource_version: str = "",
-        grace: int | None = None,
-        propagation: Propagation | None = None,
-    ) -> T | None:
-        """Ask for an object's end."""
-        return self._through(
-            Call("delete", resource, key),
-            lambda: self.api.delete(resource, key, uid=uid, resource_version=resource_version, grace=grace, propagation=propagation),
-        )

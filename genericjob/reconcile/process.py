@@ -202,7 +202,7 @@ class Process:
 
         controllers = self._controllers if self._working else ()
         for controller in controllers:
-            self._primitives.start(f"draining {controller.name}", lambda controller=controller: drain(controller))  # type: ignore[misc]
+            self._primitives.start(f"draining {controller.name}", partial(drain, controller))
         self._wait(lambda: len(ended) == len(controllers) or bool(self._loss), self._limits.drain + 1)
         return len(ended) == len(controllers) and all(ended)
 

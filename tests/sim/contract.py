@@ -8,10 +8,10 @@ from genericjob.api import ranges
 from genericjob.api.names import COMPONENT, COMPONENT_LABEL, FINAL_PHASES
 from genericjob.api.status import GenericJobStatus, Task
 from genericjob.jobs.resource import JOBS, read_status
-from genericjob.local.faults import Call
 from genericjob.local.memory import MemoryApi
 from genericjob.reconcile.errors import ApiError
 from genericjob.reconcile.objects import Pod
+from genericjob.reconcile.passing import Call
 from genericjob.reconcile.resources import RAW_PODS, RAW_SERVICES, Key
 
 

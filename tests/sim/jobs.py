@@ -7,9 +7,10 @@ from genericjob.api.crd import definition
 from genericjob.api.names import API_VERSION, KIND
 from genericjob.jobs.assembly import Assembly
 from genericjob.jobs.resource import JOBS, read_status
-from genericjob.local.faults import Call, FaultyApi
+from genericjob.local.faults import FaultyApi
 from genericjob.reconcile.errors import ApiError
 from genericjob.reconcile.metrics import Metrics
+from genericjob.reconcile.passing import Call
 from genericjob.reconcile.resources import CUSTOM_RESOURCE_DEFINITIONS, EVENTS, RAW_PODS, RAW_SERVICES, Key, raw
 from sim.contract import Contract
 from sim.node import Node, Program, Script
@@ -29,7 +30,7 @@ class Watched(SteppedApi):
         """Whether its process is dead."""
         return self._process.crashed
 
-    def _through(self, call: Call, do: Callable[[], Any]) -> Any:
+    def _stepped(self, call: Call, do: Callable[[], Any]) -> Any:
         def judged() -> Any:
             try:
                 self.contract.look_at(call)
@@ -37,7 +38,7 @@ class Watched(SteppedApi):
                 self._process.stepped.fail(error)  # RAISED it would be one more error that a controller survives
             return do()
 
-        return super()._through(call, judged)
+        return super()._stepped(call, judged)
 
 
 class Cluster(World):

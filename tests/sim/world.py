@@ -7,15 +7,16 @@ its other threads have sent at that moment reaches the server or does not, as th
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, Generic, Literal, Self, TypeVar
 
 import msgspec
 
-from genericjob.local.faults import WRITES, Call
 from genericjob.local.memory import MemoryApi
-from genericjob.reconcile.api import Api, Body, Created, Event, FieldValidation, Operations, Page, Propagation, Watch
+from genericjob.reconcile.api import Api, Event, Watch
 from genericjob.reconcile.errors import ApiError
+from genericjob.reconcile.passing import WRITES, Call, Passing
 from genericjob.reconcile.resources import Key, Resource
 from sim.processes import Process, SteppedThread
 from sim.scheduler import Stepped
@@ -49,11 +50,11 @@ class World:
         self.close()
 
 
-class SteppedApi:
+class SteppedApi(Passing):
     """The API, as one process sees it."""
 
     def __init__(self, api: Api, process: Process) -> None:
-        self.api = api
+        super().__init__(api)
         self.writes = 0
         """How many writes reached the server, or were about to when the process crashed."""
         self._process = process
@@ -74,7 +75,13 @@ class SteppedApi:
                 do()
         self._process.crash()
 
-    def _through(self, call: Call, do: Callable[[], T]) -> T:
+    def through(self, call: Call, do: Callable[[], T]) -> T:
+        """Two scheduling points, and between them the call."""
+        call = _named(call)
+        answer: Any = self._stepped(call, do)
+        return SteppedWatch(answer, call.resource, self._process) if call.verb == "watch" else answer
+
+    def _stepped(self, call: Call, do: Callable[[], T]) -> T:
         process, words = self._process, _words(call)
         number = self._depart(call, do, words) if call.verb in WRITES else 0
         if not number:
@@ -105,102 +112,6 @@ class SteppedApi:
         if self._crash_at is not None and self._crash_at[:2] == (write, when):
             self.crash(self._crash_at[2])
             self._process.check()
-
-    # -------------------------------------------------------------------------------------------- the port
-
-    def get(self, resource: Resource[T], key: Key) -> T:
-        """Read one object."""
-        return self._through(Call("get", resource, key), lambda: self.api.get(resource, key))
-
-    def list(
-        self,
-        resource: Resource[T],
-        namespace: str = "",
-        *,
-        labels: str = "",
-        fields: str = "",
-        limit: int = 0,
-        continue_token: str = "",
-        resource_version: str = "",
-    ) -> Page[T]:
-        """Read one page."""
-        return self._through(
-            Call("list", resource, Key(namespace, "")),
-            lambda: self.api.list(
-                resource,
-                namespace,
-                labels=labels,
-                fields=fields,
-                limit=limit,
-                continue_token=continue_token,
-                resource_version=resource_version,
-            ),
-        )
-
-    def watch(
-        self,
-        resource: Resource[T],
-        namespace: str = "",
-        *,
-        resource_version: str = "",
-        labels: str = "",
-        fields: str = "",
-        timeout: float = 300.0,
-        bookmarks: bool = True,
-        initial_events: bool = False,
-    ) -> "SteppedWatch[T]":
-        """Open a stream."""
-        watch = self._through(
-            Call("watch", resource, Key(namespace, "")),
-            lambda: self.api.watch(
-                resource,
-                namespace,
-                resource_version=resource_version,
-                labels=labels,
-                fields=fields,
-                timeout=timeout,
-                bookmarks=bookmarks,
-                initial_events=initial_events,
-            ),
-        )
-        return SteppedWatch(watch, resource, self._process)
-
-    def create(
-        self, resource: Resource[T], body: Body, namespace: str = "", *, field_validation: FieldValidation | None = None
-    ) -> Created[T]:
-        """Store a new object."""
-        return self._through(
-            Call("create", resource, Key(namespace, _name(body)), body),
-            lambda: self.api.create(resource, body, namespace, field_validation=field_validation),
-        )
-
-    def replace(self, resource: Resource[T], key: Key, body: Body) -> T:
-        """Store a new version of everything but the status."""
-        return self._through(Call("replace", resource, key, body), lambda: self.api.replace(resource, key, body))
-
-    def replace_status(self, resource: Resource[T], key: Key, body: Body) -> T:
-        """Store a new status."""
-        return self._through(Call("replace_status", resource, key, body), lambda: self.api.replace_status(resource, key, body))
-
-    def patch(self, resource: Resource[T], key: Key, patch: Body | Operations, *, subresource: Literal["", "status"] = "") -> T:
-        """Change some fields."""
-        return self._through(Call("patch", resource, key, patch), lambda: self.api.patch(resource, key, patch, subresource=subresource))
-
-    def delete(
-        self,
-        resource: Resource[T],
-        key: Key,
-        *,
-        uid: str = "",
-        resource_version: str = "",
-        grace: int | None = None,
-        propagation: Propagation | None = None,
-    ) -> T | None:
-        """Ask for an object's end."""
-        return self._through(
-            Call("delete", resource, key),
-            lambda: self.api.delete(resource, key, uid=uid, resource_version=resource_version, grace=grace, propagation=propagation),
-        )
 
 
 class SteppedWatch(Generic[T]):
@@ -239,10 +150,12 @@ def _words(call: Call) -> str:
     return f"{call.verb} {call.resource.plural} {call.key}"
 
 
-def _name(body: Body) -> str:
-    """The name in a body that is about to be created; one that the server will generate ends in a dash."""
-    meta = (msgspec.json.decode(body) if isinstance(body, bytes) else body).get("metadata", {})
-    return meta.get("name") or meta.get("generateName") or ""
+def _named(call: Call) -> Call:
+    """A create by the name in its body; one that the server will generate ends in a dash."""
+    if call.verb != "create":
+        return call
+    meta = (msgspec.json.decode(call.body) if isinstance(call.body, bytes) else call.body).get("metadata", {})
+    return replace(call, key=Key(call.key.namespace, meta.get("name") or meta.get("generateName") or ""))
 
 
 def _about(found: Any) -> str:
