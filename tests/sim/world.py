@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from types import TracebackType
-from typing import Any, Generic, Literal, Self, TypeVar
+from typing import Any, Generic, Literal, Self, TypeVar, cast
 
 import msgspec
 
@@ -79,7 +79,7 @@ class SteppedApi(Passing):
         """Two scheduling points, and between them the call."""
         call = _named(call)
         answer: Any = self._stepped(call, do)
-        return SteppedWatch(answer, call.resource, self._process) if call.verb == "watch" else answer
+        return cast(T, SteppedWatch(answer, call.resource, self._process) if call.verb == "watch" else answer)
 
     def _stepped(self, call: Call, do: Callable[[], T]) -> T:
         process, words = self._process, _words(call)
