@@ -8,8 +8,7 @@
 The server writes a line after it has sent the answer: who asks for a request of this very moment asks `eventually`.
 """
 
-from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -121,12 +120,6 @@ class Audit:
                     line = _line.decode(text)
                     found[line.id] = line
         return map(_request, found.values())
-
-
-def made_twice(requests: Iterable[Request]) -> set[tuple[str, str, str]]:
-    """Owner, resource and name of what was created more than once for the same owner."""
-    made = Counter((each.owner_uid, each.resource, each.name) for each in requests if each.verb == "create" and each.succeeded)
-    return {what for what, times in made.items() if times > 1}
 
 
 # ------------------------------------------------------------------------------------------------ the lines of the log
