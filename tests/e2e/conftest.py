@@ -1,5 +1,6 @@
 """What end-to-end tests ask for, beside a cluster: nodes, our kind of jobs, and the controller that runs them."""
 
+import os
 from itertools import count
 
 import pytest
@@ -8,13 +9,22 @@ from e2e.jobs import Team, a_job, replicas
 from e2e.standing_in import MACHINE, history, make, status
 from genericjob.reconcile.resources import CONFIG_MAPS, Key
 from harness.audit import Audit
-from harness.clusters import Namespaces, eventually
+from harness.clusters import Namespaces, eventually, started
 from harness.controllers import ControllerProcess, account_kubeconfig, grant
 from harness.definitions import GENERIC_JOBS, install
 from harness.kubelet import Machine, Nodes
 
 LINES = 60
 """How much of the controller's log is shown with a test that failed."""
+
+
+@pytest.fixture(scope="session")
+def fragile(request):
+    """A control plane to be killed and brought back; who does so leaves it running for the next."""
+    if request.config.getoption("kubeconfig"):
+        pytest.skip("needs a control plane of its own; --kubeconfig names a cluster that belongs to others")
+    with started(f"fragile-{os.getpid()}", audit=False) as cluster:
+        yield cluster
 
 
 @pytest.fixture(scope="session")

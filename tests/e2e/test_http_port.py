@@ -1,6 +1,5 @@
 """The HTTP port on a real server that is killed, compacted, overloaded or lost behind the network."""
 
-import os
 import threading
 import time
 from contextlib import suppress
@@ -12,18 +11,9 @@ from genericjob.reconcile.access import from_kubeconfig
 from genericjob.reconcile.errors import ApiError
 from genericjob.reconcile.http import HttpApi, Throttling, Timeouts
 from genericjob.reconcile.resources import CONFIG_MAPS, EVENTS, PODS, SERVICE_ACCOUNTS, Key, raw
-from harness.clusters import PATIENCE, Namespaces, eventually, started
+from harness.clusters import PATIENCE, Namespaces, eventually
 from harness.configurations import Server
 from harness.proxy import Proxy
-
-
-@pytest.fixture(scope="module")
-def fragile(request):
-    """A control plane for this module alone, to be killed and brought back."""
-    if request.config.getoption("kubeconfig"):
-        pytest.skip("needs a control plane of its own; --kubeconfig names a cluster that belongs to others")
-    with started(f"fragile-{os.getpid()}", audit=False) as cluster:
-        yield cluster
 
 
 @pytest.fixture

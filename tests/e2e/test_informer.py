@@ -1,6 +1,5 @@
 """The informer on a real server that is killed, loses its memory, or has been quiet for long."""
 
-import os
 import threading
 
 import pytest
@@ -12,19 +11,10 @@ from genericjob.reconcile.metrics import Metrics
 from genericjob.reconcile.primitives import System
 from genericjob.reconcile.reflector import Timings
 from genericjob.reconcile.resources import CONFIG_MAPS, PODS, Key
-from harness.clusters import PATIENCE, Namespaces, eventually, started
+from harness.clusters import PATIENCE, Namespaces, eventually
 
 AWAY = ApiError(NO_ANSWER, "Unreachable", "the network is gone")
 IMPATIENT = Timings(backoff=0.05, longest_backoff=0.2)
-
-
-@pytest.fixture(scope="module")
-def fragile(request):
-    """A control plane for this module alone, to be killed and brought back."""
-    if request.config.getoption("kubeconfig"):
-        pytest.skip("needs a control plane of its own; --kubeconfig names a cluster that belongs to others")
-    with started(f"informed-{os.getpid()}", audit=False) as cluster:
-        yield cluster
 
 
 @pytest.fixture(scope="module")
