@@ -159,9 +159,14 @@ def bodies(owner: dict[str, Any], ranks: int) -> list[bytes]:
     meta = owner["metadata"]
     identity = JobIdentity(meta["namespace"], meta["name"], meta["uid"])
     compiled = compile_pods(
-        job=identity, spec=parse(owner["spec"]), type="worker", host=lambda _, rank: str(rank), markers=("rank", "epoch", "attempt")
+        job=identity,
+        spec=parse(owner["spec"]),
+        type="worker",
+        resumed=False,
+        host=lambda _, rank: str(rank),
+        markers=("rank", "epoch", "attempt", "charged"),
     )
-    return [compiled.body(rank, epoch=0, attempt=0) for rank in range(ranks)]
+    return [compiled.body(rank, epoch=0, attempt=0, charged=0) for rank in range(ranks)]
 
 
 def processor_time(pid: int) -> float:

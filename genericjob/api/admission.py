@@ -64,10 +64,8 @@ _SAME_REPLICAS = (
     "(self.spec.replicaSpecs.size() == oldSelf.spec.replicaSpecs.size()"
     " && self.spec.replicaSpecs.all(new, oldSelf.spec.replicaSpecs.exists(old, old.type == new.type && old.replicas == new.replicas)))"
 )
-_PAUSED = (
-    f"({_there('oldSelf.spec', 'runMode.pause')} && oldSelf.spec.runMode.pause.enabled"
-    f" && {_there('oldSelf', 'status.phase')} && oldSelf.status.phase == 'Paused')"
-)
+_PAUSE_ASKED = f"(oldSelf.spec.suspend || ({_there('oldSelf.spec', 'runMode.pause')} && oldSelf.spec.runMode.pause.enabled))"
+_PAUSED = f"({_PAUSE_ASKED} && {_there('oldSelf', 'status.phase')} && oldSelf.status.phase == 'Paused')"
 
 RULES: Mapping[str, tuple[Rule, ...]] = {
     "": (
@@ -105,6 +103,24 @@ RULES: Mapping[str, tuple[Rule, ...]] = {
         _fixed("managedBy"),
         # A job goes on when its pause is removed, and what was said there goes with it.
         _fixed("runMode.pause.resumeSpecs", unless=f"!({_there('self', 'runMode.pause')})"),
+    ),
+    "spec.replicaSpecs[].restartPolicy": (
+        Rule(
+            "self.scope != 'Job' || self.policy != 'Always'",
+            "with the policy Always only a replica is started again, never the whole job: choose OnFailure, or leave the scope out",
+            "scope",
+            asked="at both",
+            unchanged="(self.scope == oldSelf.scope && self.policy == oldSelf.policy)",
+        ),
+    ),
+    "spec.replicaSpecs[].restartPolicy.exitCodes": (
+        Rule(
+            "!has(self.neverRestart) || !has(self.notCharged) || self.neverRestart.all(code, !(code in self.notCharged))",
+            "an exit code is in neverRestart as well",
+            "notCharged",
+            asked="at both",
+            unchanged="self == oldSelf",
+        ),
     ),
     "spec.service.ports": (
         Rule(

@@ -10,19 +10,21 @@ worst case of every rule before it accepts one, and which lists are maps. Each l
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema, field_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, ValidationInfo, WithJsonSchema, field_validator
 from pydantic.alias_generators import to_camel
 
 from .names import MANAGER
 
 MAX_REPLICAS = 10_000
 """Replicas of a job, of all its types together: what the status of one object has been measured to hold."""
-MAX_TYPES = 64
+MAX_TYPES = 128
 MAX_TYPE_LENGTH = 59
 """A pod's name has 63 characters at most, and besides the type there are one of the job, two dashes and a digit."""
 MAX_RULES = MAX_REPLICAS
 """Enough to say of each replica that the job fails with it."""
 MAX_PORTS = 64
+MAX_EXIT_CODES = 255
+MAX_SECONDS = 2**31 - 1
 MAX_WORDS = 1_024
 MAX_WORD_LENGTH = 131_072
 """Linux starts no program with a longer argument."""
@@ -63,6 +65,28 @@ Words = Annotated[tuple[Annotated[str, Field(max_length=MAX_WORD_LENGTH)], ...],
 Template = Annotated[dict[str, Any], WithJsonSchema({"type": "object", "x-kubernetes-preserve-unknown-fields": True})]
 
 
+ExitCodeList = Annotated[tuple[Annotated[int, Field(ge=1, le=255)], ...], Field(max_length=MAX_EXIT_CODES)]
+
+
+class ExitCodes(_Model):
+    """Ends of containers that are judged by their exit code."""
+
+    never_restart: ExitCodeList = Field(
+        default=(), description="A replica one of whose containers exits with one of these has failed for good."
+    )
+    not_charged: ExitCodeList = Field(
+        default=(),
+        description="A replica that fails with these codes alone is started again under every policy, and the limit is not charged.",
+    )
+
+    @field_validator("not_charged")
+    @classmethod
+    def _in_one_list_only(cls, found: tuple[int, ...], others: ValidationInfo) -> tuple[int, ...]:
+        if both := sorted({*found} & {*others.data.get("never_restart", ())}):
+            raise ValueError(f"{both[0]} is in neverRestart as well")
+        return found
+
+
 class RestartPolicy(_Model):
     """When a replica is started again."""
 
@@ -70,8 +94,29 @@ class RestartPolicy(_Model):
     limit: int | None = Field(
         default=None,
         ge=0,
-        description="How often one replica is started again at most. Unset means 0, and no limit for the policy Always.",
+        description="How often one replica, or with scope Job the whole job, is started again at most. Unset means 0, and no limit for "
+        "the policy Always.",
     )
+    scope: Literal["Replica", "Job"] = Field(
+        default="Replica",
+        description="What is started again when a replica fails: the replica (default), or all replicas of the job together.",
+    )
+    exit_codes: ExitCodes = Field(default=ExitCodes(), description="Exit codes that are judged differently.")
+
+    @field_validator("scope")
+    @classmethod
+    def _ends_somehow(cls, found: str, others: ValidationInfo) -> str:
+        """With both, the first replica that ends well would start all the others again."""
+        if found == "Job" and others.data.get("policy") == "Always":
+            raise ValueError("with the policy Always only a replica is started again, never the whole job")
+        return found
+
+    @property
+    def most(self) -> int | None:
+        """How many restarts are allowed; None is any number."""
+        if self.policy == "Never":
+            return 0
+        return self.limit if self.limit is not None or self.policy == "Always" else 0
 
 
 class ReplicaSpec(_Model):
@@ -117,6 +162,16 @@ class Service(_Model):
         description="Ports of each replica.",
         json_schema_extra=_map_by("port", "protocol"),
     )
+
+    @field_validator("ports")
+    @classmethod
+    def _told_apart(cls, found: tuple[ServicePort, ...]) -> tuple[ServicePort, ...]:
+        names = [one.name for one in found]
+        if len(names) > 1 and not all(names):
+            raise ValueError("one of several ports needs a name")
+        if len({*names}) < len(names):
+            raise ValueError("two ports have the same name")
+        return found
 
 
 class T9kScheduler(_Model):
@@ -196,6 +251,17 @@ class GenericJobSpec(_Model):
         default=None, description="Who places the pods. Default: the cluster's scheduler. Cannot be changed."
     )
     run_mode: RunMode | None = Field(default=None, description="Debug and pause.")
+    suspend: bool = Field(default=False, description="Whether the job is paused: the same as runMode.pause.enabled, for queueing systems.")
+    ttl_seconds_after_finished: int | None = Field(
+        default=None, ge=0, le=MAX_SECONDS, description="The job is deleted so long after it has ended. Unset: never."
+    )
+    active_deadline_seconds: int | None = Field(
+        default=None,
+        ge=1,
+        le=MAX_SECONDS,
+        description="The job fails, and its unfinished pods are deleted, when it has been active for so long. Time in which it was paused "
+        "does not count.",
+    )
     managed_by: str | None = Field(
         default=None,
         min_length=1,
@@ -213,6 +279,18 @@ class GenericJobSpec(_Model):
     def replicas(self, type: str) -> ReplicaSpec | None:
         """The replicas of one type."""
         return next((found for found in self.replica_specs if found.type == type), None)
+
+    @property
+    def paused(self) -> bool:
+        """Whether the user wants no replicas for now."""
+        pause = self.run_mode.pause if self.run_mode else None
+        return self.suspend or (pause is not None and pause.enabled)
+
+    @property
+    def debugged(self) -> bool:
+        """Whether the user wants the environment and not the work."""
+        debug = self.run_mode.debug if self.run_mode else None
+        return debug is not None and debug.enabled
 
     @property
     def total(self) -> int:

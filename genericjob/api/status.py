@@ -65,15 +65,40 @@ class Replica(_Status, frozen=True):
     containers: Annotated[tuple[ContainerStatus, ...], Meta(description="Its containers.")] = ()
 
 
+class Failure(_Status, frozen=True, omit_defaults=True):
+    """How a replica last failed."""
+
+    rank: Annotated[int, Meta(description="Rank of the replica.")]
+    uid: Annotated[str, Meta(description="UID of the pod.")]
+    time: Annotated[Moment, Meta(description="When it was seen.")]
+    exit_code: Annotated[int | None, Meta(description="Exit code of the first container that failed.")] = None
+    reason: Annotated[str, Meta(description="Why: Error, OOMKilled, Evicted.")] = ""
+    node: Annotated[str, Meta(description="Where.")] = ""
+    message: Annotated[str, Meta(description="What the node said, in short.")] = ""
+
+
+RanksBy = dict[str, str]
+"""Sets of ranks, by what they have in common. TURNED AROUND ON PURPOSE: what 10,000 ranks share is written once."""
+
+
 class Task(_Status, frozen=True, omit_defaults=True):
     """All replicas of a type."""
 
     type: Annotated[str, Meta(description="Type of the replicas.")]
-    restart_count: Annotated[int, Meta(description="How often replicas of this type were started again, in sum.")] = shown(0)
+    restart_count: Annotated[int, Meta(description="How many restarts were charged to replicas of this type, in sum.")] = shown(0)
     succeeded_ranks: Annotated[str, Meta(description="Ranks that ended well: 0-99,105. They are never run again.")] = ""
     failed_ranks: Annotated[str, Meta(description="Ranks that failed for good.")] = ""
     never_started_ranks: Annotated[str, Meta(description="Ranks that had no pod when the job ended.")] = ""
+    charged_restarts: Annotated[RanksBy, Meta(description="Ranks by how many restarts they were charged with.")] = {}
+    uncharged_restarts: Annotated[
+        RanksBy, Meta(description="Ranks by how often they were started again for reasons that are nobody's failure.")
+    ] = {}
+    restarts_in_a_row: Annotated[RanksBy, Meta(description="Ranks by restarts without ten minutes of running in between.")] = {}
+    last_restarts: Annotated[RanksBy, Meta(description="Ranks by the time of the end that led to their last restart.")] = {}
+    failures: Annotated[tuple[Failure, ...], Meta(description="The last failures of the first hundred ranks that failed.")] = ()
+    failed_exit_codes: Annotated[dict[str, int], Meta(description="How many failures there were, by exit code.")] = {}
     replicas: Annotated[tuple[Replica, ...], Meta(description="The replicas, by rank; of more than 1,000 only those that failed.")] = ()
+    status: Annotated[tuple[Replica, ...], Meta(description="Deprecated: another name of replicas, for jobs of up to 100.")] = ()
 
 
 class GenericJobStatus(_Status, frozen=True, omit_defaults=True):
@@ -88,4 +113,12 @@ class GenericJobStatus(_Status, frozen=True, omit_defaults=True):
     observed_generation: Annotated[int, Meta(description="The generation of the spec that this status speaks of.")] = 0
     start_time: Annotated[Moment | None, Meta(description="When the controller first saw the job.")] = None
     completion_time: Annotated[Moment | None, Meta(description="When the job ended.")] = None
-    epoch: Annotated[int, Meta(description="Counts pauses: pods of an earlier epoch are not part of the job any more.")] = 0
+    epoch: Annotated[
+        int, Meta(description="Counts pauses and restarts of the whole job: pods of an earlier epoch are not part of the job any more.")
+    ] = 0
+    pause_time: Annotated[Moment | None, Meta(description="When the present pause began.")] = None
+    paused_seconds: Annotated[int, Meta(description="How long earlier pauses took, in sum.")] = 0
+    resumes: Annotated[int, Meta(description="How often the job went on after a pause.")] = 0
+    job_restarts: Annotated[int, Meta(description="How often the whole job was started again.")] = 0
+    job_restarts_in_a_row: Annotated[int, Meta(description="The same, without ten minutes of running in between.")] = 0
+    last_job_restart: Annotated[Moment | None, Meta(description="When the whole job was last started again.")] = None

@@ -8,6 +8,7 @@ import msgspec
 from genericjob.api import crd
 from genericjob.api.names import JobIdentity, replica_name
 from genericjob.jobs.assembly import Assembly
+from genericjob.jobs.podgroups import POD_GROUPS
 from genericjob.jobs.resource import JOBS, StoredJob
 from genericjob.local.addresses import Addresses
 from genericjob.local.kubelet import Kubelet, Output
@@ -49,6 +50,20 @@ def _warned(event: dict[str, Any]) -> Warned:
     )
 
 
+def _any(resource: Resource[Any]) -> dict[str, Any]:
+    """The definition of a kind that nobody here looks into."""
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    return {
+        "metadata": {"name": resource.full_name},
+        "spec": {
+            "group": resource.group,
+            "scope": "Namespaced",
+            "names": {"kind": resource.kind, "plural": resource.plural},
+            "versions": [{"name": resource.version, "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}],
+        },
+    }
+
+
 WARNINGS: Resource[Warned] = Resource("", "v1", "events", "Event", dict[str, Any], _warned)
 
 
@@ -58,6 +73,7 @@ class Engine:
     def __init__(self, *, output: Output, primitives: Primitives) -> None:
         self.api = MemoryApi()
         self.api.create(CUSTOM_RESOURCE_DEFINITIONS, crd.definition())
+        self.api.create(CUSTOM_RESOURCE_DEFINITIONS, _any(POD_GROUPS))  # gangs are easy here: everybody fits
         self.addresses = Addresses()
         metrics = Metrics()
         self.controller = Assembly(self.api, workers=WORKERS, writers=WORKERS, host=self._host, primitives=primitives, metrics=metrics)

@@ -1,4 +1,7 @@
-"""Bodies of pods and services, compiled once per job generation and type, and what an object found under one of our names is."""
+"""Bodies of pods and services, compiled once per job generation and type, and what an object found under one of our names is.
+
+A job that has gone on after a pause has other pods than before (`modes.py`), in the same generation.
+"""
 
 from collections.abc import Callable
 from threading import Lock
@@ -6,7 +9,15 @@ from typing import Literal
 
 from cachetools import LRUCache
 
-from genericjob.api.names import COMPONENT, COMPONENT_LABEL, EPOCH_ANNOTATION, JOB_LABEL, JobIdentity, Rank
+from genericjob.api.names import (
+    ATTEMPT_ANNOTATION,
+    COMPONENT,
+    COMPONENT_LABEL,
+    EPOCH_ANNOTATION,
+    JOB_LABEL,
+    JobIdentity,
+    Rank,
+)
 from genericjob.reconcile.objects import Object, Pod, Service
 from genericjob.reconcile.resources import SERVICES, Resource
 from genericjob.reconcile.writer import Create
@@ -29,39 +40,39 @@ class Bodies:
         self._host = host
         self._new_id = new_id
         self._lock = Lock()
-        self._compiled: LRUCache[tuple[str, int], dict[str, tuple[PodBodies, ServiceBodies | None]]] = LRUCache(remembered)
+        self._compiled: LRUCache[tuple[str, int, bool], dict[str, tuple[PodBodies, ServiceBodies | None]]] = LRUCache(remembered)
 
-    def of(self, job: Job) -> dict[str, tuple[PodBodies, ServiceBodies | None]]:
+    def of(self, job: Job, *, resumed: bool) -> dict[str, tuple[PodBodies, ServiceBodies | None]]:
         """All compiled bodies of a job, by type."""
-        key = job.identity.uid, job.generation
+        key = job.identity.uid, job.generation, resumed
         with self._lock:
             found = self._compiled.get(key)
         if found is None:
-            found = {part.type: self._compile(job, part.type) for part in job.spec.replica_specs}
+            found = {part.type: self._compile(job, part.type, resumed=resumed) for part in job.spec.replica_specs}
             with self._lock:
                 self._compiled[key] = found
         return found
 
-    def _compile(self, job: Job, type: str) -> tuple[PodBodies, ServiceBodies | None]:
+    def _compile(self, job: Job, type: str, *, resumed: bool) -> tuple[PodBodies, ServiceBodies | None]:
         def host(type: str, rank: int) -> str:
             return self._host(job.identity, type, rank)
 
-        markers = self._new_id(), self._new_id(), self._new_id()
-        pods = compile_pods(job=job.identity, spec=job.spec, type=type, host=host, markers=markers)
+        markers = self._new_id(), self._new_id(), self._new_id(), self._new_id()
+        pods = compile_pods(job=job.identity, spec=job.spec, type=type, resumed=resumed, host=host, markers=markers)
         service = job.spec.service
         services = compile_services(job=job.identity, service=service, type=type, marker=self._new_id()) if service else None
         return pods, services
 
-    def pod(self, job: Job, rank: Rank) -> Create[Pod]:
-        """The create of a rank's pod."""
-        epoch = job.status.epoch
-        body = self.of(job)[rank.type][0].body(rank.number, epoch=epoch, attempt=0)
+    def pod(self, job: Job, rank: Rank, *, epoch: int, attempt: int, charged: int, resumed: bool) -> Create[Pod]:
+        """The create of a rank's pod, in this run of the job and this try of the rank."""
+        compiled, _ = self.of(job, resumed=resumed)[rank.type]
+        body = compiled.body(rank.number, epoch=epoch, attempt=attempt, charged=charged)
         name = job.design.names[rank.type][rank.number]
-        return Create(self._pods, job.identity.namespace, name, body, job.identity.uid, accepts_pod(job.identity, epoch))
+        return Create(self._pods, job.identity.namespace, name, body, job.identity.uid, accepts_pod(job.identity, epoch, attempt))
 
     def service(self, job: Job, rank: Rank) -> Create[Service]:
         """The create of a rank's service."""
-        compiled = self.of(job)[rank.type][1]
+        _, compiled = self.of(job, resumed=job.status.resumes > 0)[rank.type]  # the same before and after; so whichever is at hand
         assert compiled is not None  # noqa: S101 - ranks of jobs without a service never get here
         name = job.design.names[rank.type][rank.number]
         return Create(SERVICES, job.identity.namespace, name, compiled.body(rank.number), job.identity.uid, accepts(job.identity))
@@ -81,13 +92,14 @@ def accepts(job: JobIdentity) -> Callable[[Object], Found]:
     return judge
 
 
-def accepts_pod(job: JobIdentity, epoch: int) -> Callable[[Pod], Found]:
-    """The same for a pod, which must also belong to the present run."""
+def accepts_pod(job: JobIdentity, epoch: int, attempt: int) -> Callable[[Pod], Found]:
+    """The same for a pod, which must also belong to the present run of the job and be the present try of its rank."""
     judge = accepts(job)
+    present = str(epoch), str(attempt)
 
     def judge_pod(found: Pod) -> Found:
         verdict = judge(found)
-        if verdict == "ours" and found.annotations.get(EPOCH_ANNOTATION) != str(epoch):
+        if verdict == "ours" and (found.annotations.get(EPOCH_ANNOTATION), found.annotations.get(ATTEMPT_ANNOTATION)) != present:
             return "wait"
         return verdict
 

@@ -9,7 +9,9 @@ writes, and knows when not to.
 import logging
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import chain, islice
+from typing import Any
 
 from msgspec import structs
 
@@ -26,14 +28,15 @@ from genericjob.reconcile.objects import Pod, Service
 from genericjob.reconcile.own_writes import OwnWrites
 from genericjob.reconcile.primitives import Primitives
 from genericjob.reconcile.recorder import Recorder, Reference
-from genericjob.reconcile.resources import Key, Resource
+from genericjob.reconcile.resources import SERVICES, Key, Resource
 from genericjob.reconcile.writer import Create, Delete, Done, Write, Writer
 
 from .bodies import Bodies
 from .decide import News, Plan, decide, remarks
 from .departures import Departures
 from .job import Job
-from .observe import Observation, observe, stored_ends
+from .observe import Observation, observe
+from .podgroups import PodGroups
 from .refusals import Refusals
 from .resource import JOBS, Reader, StoredJob, UnreadableStatusError, identity, read_status, status_body
 from .status import condition, troubled
@@ -48,7 +51,11 @@ STALE = 1.0
 PREDECESSOR = 5.0
 """The same for a pod of an earlier job that still has our name."""
 AT_A_TIME, BYTES_AT_A_TIME = 1_000, 32 * 2**20
-"""Creates of one reconcile, and the size of their bodies."""
+"""Writes of one reconcile, and the size of their bodies."""
+SOON = 0.05
+"""The shortest wait for a moment to come; clocks and sleeps are not exact."""
+LONGEST_WITHOUT_SCHEDULER = 60.0
+"""Seconds between two looks for a scheduler that is not installed: somebody is doing it at this moment."""
 PERSISTENT = 4.0
 """Seconds of waiting from which on errors of the server itself are shown: the third in a row."""
 
@@ -57,6 +64,8 @@ PERSISTENT = 4.0
 class Applied:
     """What came of a plan's writes."""
 
+    done: int = 0
+    """Writes that happened; more than none, and there may be more to see and to do."""
     created: int = 0
     news: tuple[News, ...] = ()
     trouble: tuple[str, str] | None = None
@@ -91,6 +100,7 @@ class JobController:
         self._bodies, self._departures, self._coalescer = bodies, departures, coalescer
         self._stale = stale
         self._primitives = primitives
+        self._groups = PodGroups(api)
         self._reader = Reader()
         self._refusals = Refusals()
 
@@ -112,17 +122,23 @@ class JobController:
     def _bring_forward(self, stored: StoredJob, job: Job) -> Result:
         if job.spec.managed_by not in (None, names.MANAGER):
             return DONE  # another controller's
-        plan = decide(job, self._observe(job), self._primitives.now())
-        if plan.must_remember and not self._store(stored, plan.status):  # COMMIT FIRST: outcomes and phase before any delete
+        now = self._primitives.now()
+        plan = decide(job, self._observe(job), now)
+        if plan.must_remember and not self._store(
+            stored, plan.status
+        ):  # COMMIT FIRST: outcomes, charges, epoch and phase before any delete
             return AGAIN  # somebody else wrote: look again, change nothing
+        if plan.expired and not plan.must_remember:
+            return self._expire(stored, job)
         done = self._apply(job, plan)
         self._tell(job, plan.news + done.news)
-        if done.created and done.created < len(plan.pods) + len(plan.services):
+        if done.done and done.done < len(plan.deletes) + len(plan.services) + len(plan.pods):
             return MORE
         if plan.must_remember or done.created:
             return Result.again_in(STALE)  # the events of our own writes bring us back before that, and then there is more to show
-        status = troubled(plan.status, *done.trouble, self._primitives.now(), stored=job.status) if done.trouble else plan.status
-        return self._show(stored, job, status, again=done.again)
+        status = troubled(plan.status, *done.trouble, now, stored=job.status) if done.trouble else plan.status
+        waits = [done.again, max(SOON, (plan.look_again - now).total_seconds()) if plan.look_again else None]
+        return self._show(stored, job, status, again=min((wait for wait in waits if wait is not None), default=None))
 
     def forget(self, uid: str) -> None:
         """A job is gone."""
@@ -136,10 +152,11 @@ class JobController:
     def _observe(self, job: Job) -> Observation:
         uid, namespace = job.identity.uid, job.identity.namespace
         departed = self._departures.of(uid)
-        if departed and (settled := frozenset(pod.name for pod in departed) & stored_ends(job)):
+        services = self._services.by(OWNER, uid, namespace=namespace) if job.spec.service else ()
+        seen = observe(job, self._pods.by(OWNER, uid, namespace=namespace), services=services, departed=departed)
+        if departed and (settled := frozenset(pod.uid for pod in departed) - seen.unaccounted()):
             self._departures.settle(uid, settled)
-        services = {service.name for service in self._services.by(OWNER, uid, namespace=namespace)} if job.spec.service else ()
-        return observe(job, self._pods.by(OWNER, uid, namespace=namespace), services=services, departed=departed)
+        return seen
 
     # -------------------------------------------------------------------------------------------- commit, show
 
@@ -183,58 +200,96 @@ class JobController:
 
     def _apply(self, job: Job, plan: Plan) -> Applied:
         uid, now = job.identity.uid, self._primitives.monotonic()
-        writes: list[Write] = [Delete(self._pod_resource, Key(pod.namespace, pod.name), pod.uid, uid) for pod in plan.deletes]
+        writes: list[Write] = [
+            Delete(self._pod_resource if isinstance(found, Pod) else SERVICES, Key(found.namespace, found.name), found.uid, uid)
+            for found in plan.deletes[:AT_A_TIME]
+        ]
         again = self._refusals.wait(uid, job.generation, now) if plan.pods or plan.services else 0.0
-        if not again:
-            writes += self._creates(job, plan)
+        hindered: Applied | None = None
+        if not again and len(writes) < AT_A_TIME:
+            if plan.pods and (trouble := self._groups.ensure(job)):  # THE GROUP BEFORE ITS PODS, at every creation: it may have gone
+                hindered = self._without_a_group(job, *trouble)
+            else:
+                writes += self._creates(job, plan, room=AT_A_TIME - len(writes))
         if not writes:
-            return Applied(again=again if 0.0 < again < math.inf else None)
-        return self._judge(job, self._writer.apply(writes, wanted=lambda: self._is_unchanged(job)))
+            return hindered or Applied(again=again if 0.0 < again < math.inf else None)
+        done = self._judge(job, self._writer.apply(writes, wanted=lambda: self._is_unchanged(job)), plan)
+        return replace(hindered, done=done.done, news=hindered.news + done.news) if hindered else done
 
-    def _creates(self, job: Job, plan: Plan) -> list[Write]:
+    def _without_a_group(self, job: Job, reason: str, message: str) -> Applied:
+        """What keeps the pods from being placed together keeps them from being created."""
+        longest = LONGEST_WITHOUT_SCHEDULER if reason == Reason.SCHEDULER_MISSING else None
+        again = self._refusals.note(job.identity.uid, job.generation, self._primitives.monotonic(), longest=longest)
+        return Applied(news=(News("Warning", reason, message),), trouble=(reason, message), again=again)
+
+    def _creates(self, job: Job, plan: Plan, *, room: int) -> list[Write]:
         """The first creates of a plan. NOT ALL OF THEM: 10,000 bodies can be a gigabyte, and what happens meanwhile may end the job."""
+        epoch, resumed = plan.status.epoch, plan.status.resumes > 0
+        services = (self._bodies.service(job, rank) for rank in plan.services)
+        pods = (
+            self._bodies.pod(job, one.rank, epoch=epoch, attempt=one.attempt, charged=one.charged, resumed=resumed) for one in plan.pods
+        )
         found: list[Write] = []
         size = 0
-        for make, ranks in ((self._bodies.service, plan.services), (self._bodies.pod, plan.pods)):
-            for rank in ranks[: AT_A_TIME - len(found)]:
-                create = make(job, rank)
-                size += len(create.body)
-                if found and size > BYTES_AT_A_TIME:
-                    return found
-                found.append(create)
+        for create in islice(chain[Create[Any]](services, pods), room):
+            size += len(create.body)
+            if found and size > BYTES_AT_A_TIME:
+                break
+            found.append(create)
         return found
+
+    def _expire(self, stored: StoredJob, job: Job) -> Result:
+        """The job has been over for long enough; if anybody changed it meanwhile, look again."""
+        try:
+            self._api.delete(
+                JOBS,
+                Key(stored.namespace, stored.name),
+                uid=stored.uid,
+                resource_version=stored.resource_version,
+                propagation="Background",
+            )
+        except ApiError as error:
+            if error.not_found:
+                return DONE
+            if error.conflict:
+                return AGAIN
+            raise
+        self._tell(job, [News("Normal", Reason.EXPIRED, "Deleted the job: spec.ttlSecondsAfterFinished have passed since its end")])
+        return DONE
 
     def _is_unchanged(self, job: Job) -> bool:
         """Whether the job that a plan was made for is still there: ten thousand creates take a while, and users change their minds."""
         now = self._jobs.get(Key(job.identity.namespace, job.identity.name))
         return now is not None and now.uid == job.identity.uid and now.deleted is None and now.generation == job.generation
 
-    def _judge(self, job: Job, outcomes: Sequence[Done]) -> Applied:
+    def _judge(self, job: Job, outcomes: Sequence[Done], plan: Plan) -> Applied:
         """What came of the writes, in one answer."""
+        happened = sum(done.fate == "done" for done in outcomes)
         created = sum(done.fate == "done" and isinstance(done.write, Create) for done in outcomes)
-        news = self._first_words(job, outcomes) if any(isinstance(done.write, Create) for done in outcomes) else ()
+        news = self._first_words(job, outcomes, plan) if any(isinstance(done.write, Create) for done in outcomes) else ()
         hindered = next((done for done in outcomes if done.fate not in ("done", "skipped")), None)
         if hindered is None:
-            self._refusals.forget(job.identity.uid)
-            return Applied(created, news)
+            if created:
+                self._refusals.forget(job.identity.uid)
+            return Applied(happened, created, news)
         error = hindered.error or ApiError(NO_ANSWER, "Unknown", f"{hindered.write} failed")
         if hindered.fate == "failed" and error.code < 500:
             raise error
         if hindered.fate == "waiting":
             name = _name(hindered.write)
             return Applied(
-                0, news, (Reason.PREDECESSOR_ENDING, f"{name} of an earlier run is still there; waiting until it is gone"), PREDECESSOR
+                0, 0, news, (Reason.PREDECESSOR_ENDING, f"{name} of an earlier run is still there; waiting until it is gone"), PREDECESSOR
             )
         if any(cause.reason == "NamespaceTerminating" for cause in error.causes):
             self._refusals.give_up(job.identity.uid, job.generation)
-            return Applied(0, news)  # nothing will ever be created here again, and nobody is left to read about it
+            return Applied(news=news)  # nothing will ever be created here again, and nobody is left to read about it
         trouble = _trouble(hindered)
         again = self._refusals.note(job.identity.uid, job.generation, self._primitives.monotonic())
         if hindered.fate == "failed" and again < PERSISTENT:
-            return Applied(0, news, again=again)  # a server that starts answers so for a moment
-        return Applied(0, (*news, News("Warning", *trouble)), trouble, again)
+            return Applied(news=news, again=again)  # a server that starts answers so for a moment
+        return Applied(news=(*news, News("Warning", *trouble)), trouble=trouble, again=again)
 
-    def _first_words(self, job: Job, outcomes: Sequence[Done]) -> tuple[News, ...]:
+    def _first_words(self, job: Job, outcomes: Sequence[Done], plan: Plan) -> tuple[News, ...]:
         """What to say when something was to be created, and more of it the first time."""
         pods = sum(
             done.fate == "done" and isinstance(done.write, Create) and done.write.resource is self._pod_resource for done in outcomes
@@ -243,7 +298,7 @@ class JobController:
         new = job.status.observed_generation != job.generation
         if new:
             told += remarks(job)
-            for compiled, _ in self._bodies.of(job).values():
+            for compiled, _ in self._bodies.of(job, resumed=plan.status.resumes > 0).values():
                 if compiled.unresolved:
                     text = f"these variables mean nothing in this job and were left as they are: {', '.join(compiled.unresolved)}"
                     told.append(News("Warning", Reason.UNRESOLVED_VARIABLES, text))

@@ -2,25 +2,30 @@
 
     given these pods, this plan
 
-No clock, no client, no chance. The order of questions is the policy: a job that has ended stays as it ended; then its rules are asked; then
-what is missing is created.
+No clock, no client, no chance. The order of questions is the policy: a job that has ended stays as it ended; ends of pods are accounted
+for; then the rules are asked, then the deadline, then whether the user wants a pause; then what is old goes, and what is missing comes.
 """
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Literal
 
-from genericjob.api import ranges
 from genericjob.api.names import FINAL_PHASES, Rank, Reason
 from genericjob.api.status import GenericJobStatus
-from genericjob.reconcile.objects import Pod
+from genericjob.reconcile.objects import Pod, Service
 
+from . import waiting
+from .course import Course
+from .ends import as_it_ended, deadline, deadline_exceeded, expiry, late, run_again, to_clean_up
 from .job import Job
-from .observe import ENDED, Observation, disrupted
+from .observe import FINISHED, Observation
+from .restarts import End, Settlement, begin_anew, settle, settle_after_the_end
 from .rules import Verdict, verdict
-from .status import condition, status_of, troubled
+from .status import how_it_failed, status_of
 
-PAUSE_IGNORED = "spec.runMode.pause: this version of the controller cannot pause a job, so it starts none of its replicas"
+TOLD_ONE_BY_ONE = 10
+"""Restarts of one look; more of them are told in sum."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,115 +38,187 @@ class News:
 
 
 @dataclass(frozen=True, slots=True)
+class Try:
+    """A pod to be created: which rank, and which attempt of it."""
+
+    rank: Rank
+    attempt: int = 0
+    charged: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """What a reconcile is to do, in this order: remember, delete, create, tell."""
 
     status: GenericJobStatus
     must_remember: bool = False
     """Whether the status has to be stored before anything else happens, and at once."""
-    deletes: tuple[Pod, ...] = ()
+    deletes: tuple[Pod | Service, ...] = ()
     services: tuple[Rank, ...] = ()
-    pods: tuple[Rank, ...] = ()
-    """Ranks whose service, and whose pod, is to be created."""
+    """Ranks whose service is to be created."""
+    pods: tuple[Try, ...] = ()
     news: tuple[News, ...] = ()
+    expired: bool = False
+    """Whether the job itself is to be deleted."""
+    look_again: datetime | None = None
+    """When time alone will change the answer."""
 
 
 def decide(job: Job, seen: Observation, now: datetime) -> Plan:
     """Make a plan."""
     if job.status.phase in FINAL_PHASES:
         return _after_the_end(job, seen, now)
-    ended = verdict(job.design.rules, seen.outcomes)
-    status = status_of(job, seen, ended, now)
-    if ended:
-        kind: Literal["Normal", "Warning"] = "Normal" if ended.phase == "Succeeded" else "Warning"
-        return Plan(status, must_remember=True, news=(*remarks(job), News(kind, ended.reason, ended.message)))
-    if _asks_for_a_pause(job):
-        told = troubled(status, Reason.NOT_YET_SUPPORTED, PAUSE_IGNORED, now, stored=job.status)
-        return Plan(told, must_remember=_vanished_end(seen) or told.conditions != job.status.conditions, news=_pausing(job))
-    again = [*_run_again(seen), *_disrupted(seen)]
+    settled = settle(job, seen, now)
+    if ended := _verdict(job, settled, now):
+        return _at_the_end(job, settle_after_the_end(job, seen), ended, now)
+    if job.spec.paused:
+        return _paused(job, settled, now)
+    if settled.course.paused:
+        return _resume(job, settled, now)
+    return _go_on(job, settled, settled.course, now, must_remember=settled.restarts or _vanished_end(seen), news=_restarts(settled))
+
+
+def _verdict(job: Job, settled: Settlement, now: datetime) -> Verdict | None:
+    """How the job has ended, if it has. One that is paused does not end, and one that is debugged only by its deadline."""
+    if settled.course.paused:  # outcomes are shown still, but they are those of an epoch that is over
+        return None
+    if not job.spec.debugged and (ended := verdict(job.design.rules, settled.outcomes)):
+        return ended
+    return deadline_exceeded(job, settled.course, now)
+
+
+# ------------------------------------------------------------------------------------------------ going on
+
+
+def _go_on(job: Job, settled: Settlement, course: Course, now: datetime, *, must_remember: bool, news: tuple[News, ...] = ()) -> Plan:
+    seen = settled.seen
+    deletes: tuple[Pod | Service, ...] = (*_going(seen.old_pods()), *run_again(seen), *seen.stray_services())
+    tries, next_try = _missing(seen, course, now)
+    moments = (next_try, deadline(job, course, now), waiting.next_look(seen, now))
     return Plan(
-        status,
-        must_remember=_vanished_end(seen) or bool(again),
-        deletes=tuple(again),
+        status_of(job, settled, None, now, course=course),
+        must_remember=must_remember or any(True for _ in run_again(seen)),
+        deletes=deletes,
         services=seen.missing_services(job),
-        pods=tuple(
-            Rank(part.type, rank)
-            for part in seen.types
-            if None in part.pods
-            for rank, pod in enumerate(part.pods)
-            if pod is None and rank not in part.succeeded and rank not in part.failed
-        ),
+        pods=tries,
+        news=news,
+        look_again=min((moment for moment in moments if moment is not None), default=None),
     )
 
 
-def _after_the_end(job: Job, seen: Observation, now: datetime) -> Plan:
-    """A terminal phase is final. A pod that appears now was on its way when the job ended: it goes."""
-    late = _run_again(seen)
-    stored = {task.type: task for task in job.status.tasks}
+def _missing(seen: Observation, course: Course, now: datetime) -> tuple[tuple[Try, ...], datetime | None]:
+    """Pods to create now, and when the next one may be."""
+    if seen.of_earlier_epochs(course.epoch):  # NONE OF THE NEW BEFORE ALL OF THE OLD ARE GONE
+        return (), None
+    if course.not_before is not None and course.not_before > now:
+        return (), course.not_before
+    tries: list[Try] = []
+    later: list[datetime] = []
     for part in seen.types:
-        task = stored.get(part.type)
-        if task and task.never_started_ranks:
-            pods = (part.pods[rank] for rank in ranges.parse(task.never_started_ranks) if rank < len(part.pods))
-            late += [pod for pod in pods if pod is not None and pod.deleted is None]
-    return Plan(status_of(job, seen, _as_it_ended(job.status), now), deletes=tuple(late))
+        if None not in part.pods:
+            continue
+        for rank, pod in enumerate(part.pods):
+            if pod is not None or rank in part.succeeded or rank in part.failed or rank in part.old:
+                continue
+            moment = part.ledger.not_before(rank) if part.ledger else None
+            if moment is not None and moment > now:
+                later.append(moment)
+            else:
+                tries.append(Try(Rank(part.type, rank), part.ledger.attempt(rank), part.ledger.charged.get(rank, 0)))
+    return tuple(tries), min(later, default=None)
 
 
-def _as_it_ended(status: GenericJobStatus) -> Verdict:
-    """The verdict that is stored."""
-    told = condition(status, "Completed")
-    phase: Literal["Succeeded", "Failed"] = "Succeeded" if status.phase == "Succeeded" else "Failed"
-    return Verdict(phase, told.reason, told.message) if told else Verdict(phase, phase, "")
-
-
-def _pausing(job: Job) -> tuple[News, ...]:
-    return () if job.status.observed_generation == job.generation else (News("Warning", Reason.NOT_YET_SUPPORTED, PAUSE_IGNORED),)
-
-
-def _disrupted(seen: Observation) -> list[Pod]:
-    """Pods that were in somebody's way: when they are gone their ranks run again."""
-    return [pod for part in seen.types for pod in part.pods if pod is not None and pod.deleted is None and disrupted(pod)]
-
-
-def _run_again(seen: Observation) -> list[Pod]:
-    """Pods of ranks that have ended before: created late, by a leader of old or a write whose answer was lost. Never two runs of a rank."""
-    return [
-        pod
-        for part in seen.types
-        for rank in (*part.succeeded, *part.failed)
-        if rank < len(part.pods) and (pod := part.pods[rank]) is not None and pod.phase not in ENDED and pod.deleted is None
-    ]
+def _going(pods: Iterable[Pod]) -> Iterator[Pod]:
+    """Those whose deletion nobody has asked for yet."""
+    return (pod for pod in pods if pod.deleted is None)
 
 
 def _vanished_end(seen: Observation) -> bool:
-    """Whether an outcome is known only from a pod that is gone: nothing but our memory has it."""
+    """Whether an outcome is known only from a pod that is gone or going: nothing but our memory has it."""
     return any(part.pods[rank] is not pod for part in seen.types for rank, pod in part.ends.items())
 
 
-def _asks_for_a_pause(job: Job) -> bool:
-    mode = job.spec.run_mode
-    return mode is not None and mode.pause is not None and mode.pause.enabled
+# ------------------------------------------------------------------------------------------------ pause
+
+
+def _paused(job: Job, settled: Settlement, now: datetime) -> Plan:
+    """Have no pods. The write that begins a pause also ends the epoch, so that no pod of it will ever count again."""
+    begins = not settled.course.paused
+    course = settled.course.pausing(now) if begins else settled.course
+    seen = begin_anew(settled.seen, outcomes=True)
+    news = (*_restarts(settled), News("Normal", Reason.PAUSED, "The job is being paused: its pods are deleted.")) if begins else ()
+    return Plan(
+        status_of(job, replace(settled, seen=seen), None, now, course=course),
+        must_remember=begins or settled.restarts,
+        deletes=(*_going(seen.old_pods()), *seen.stray_services()),
+        news=news,
+        look_again=waiting.next_look(seen, now),
+    )
+
+
+def _resume(job: Job, settled: Settlement, now: datetime) -> Plan:
+    """Go on after a pause: every rank, those that had ended too, because the others expect them."""
+    seen = begin_anew(settled.seen)
+    news = (News("Normal", Reason.RESUMING, "The job goes on: its pods are created again."),)
+    return _go_on(job, Settlement(seen, settled.course, seen.outcomes), settled.course.resuming(now), now, must_remember=True, news=news)
+
+
+# ------------------------------------------------------------------------------------------------ the end
+
+
+def _at_the_end(job: Job, settled: Settlement, ended: Verdict, now: datetime) -> Plan:
+    """Store it. What the end means for pods is decided when that is done."""
+    kind: Literal["Normal", "Warning"] = "Normal" if ended.phase == "Succeeded" else "Warning"
+    news = [*remarks(job), News(kind, ended.reason, ended.message)]
+    left = sum(pod.phase not in FINISHED and pod.deleted is None for pod in settled.seen.current_pods())
+    if left and job.spec.clean_up_policy == "None" and ended.reason != Reason.DEADLINE_EXCEEDED:
+        text = f"{'1 pod still runs' if left == 1 else f'{left} pods still run'}, because spec.cleanUpPolicy is None"
+        news.append(News("Normal", Reason.LEFT_RUNNING, text))
+    return Plan(status_of(job, settled, ended, now), must_remember=True, news=tuple(news))
+
+
+def _after_the_end(job: Job, seen: Observation, now: datetime) -> Plan:
+    """A terminal phase is final."""
+    settled = settle_after_the_end(job, seen)
+    unwanted = list(to_clean_up(job, settled.seen))
+    deletes = {pod.uid: pod for pod in (*_going(seen.old_pods()), *late(job, settled.seen), *unwanted)}
+    text = f"Deleted {len(unwanted)} pod{'' if len(unwanted) == 1 else 's'} after the end of the job"
+    moment = expiry(job)
+    return Plan(
+        status_of(job, settled, as_it_ended(job.status), now),
+        must_remember=bool(settled.ends and deletes),
+        deletes=tuple(deletes.values()),
+        news=(News("Normal", Reason.CLEANED_UP, text),) if unwanted else (),
+        expired=moment is not None and moment <= now,
+        look_again=moment,
+    )
+
+
+# ------------------------------------------------------------------------------------------------ what to tell
+
+
+def _restarts(settled: Settlement) -> tuple[News, ...]:
+    """What a user should hear about ranks that are started again."""
+    if cause := settled.job_restarts:
+        return (News("Warning", Reason.RESTARTING_JOB, f"{_told(cause)} of the whole job"),)
+    again = [end for end in settled.ends if end.restarts]
+    told = tuple(News("Warning", Reason.RESTARTING, _told(end)) for end in again[:TOLD_ONE_BY_ONE])
+    if len(again) > TOLD_ONE_BY_ONE:
+        told += (News("Warning", Reason.RESTARTING, f"{len(again) - TOLD_ONE_BY_ONE} more replicas are started again"),)
+    return told
+
+
+def _told(end: End) -> str:
+    pod = end.pod
+    where = f" on node {pod.node}" if pod.node else ""
+    if end.lost:
+        return f"Pod[{pod.name}]{where} was deleted; restart, not charged"
+    count = f"restart {end.charges} of {'any number' if end.limit is None else end.limit}"
+    return f"{how_it_failed(pod)}{where}; {count if end.judgement == 'charged' else 'restart, not charged'}"
 
 
 def remarks(job: Job) -> tuple[News, ...]:
     """What a user should hear about a spec when it is first acted upon."""
     if job.status.observed_generation == job.generation:
         return ()
-    told = [News("Warning", Reason.RULE_NEVER_FIRES, text) for text in job.design.rules.never]
-    ignored = ", ".join(_not_supported(job))
-    if ignored:
-        told.append(News("Warning", Reason.NOT_YET_SUPPORTED, f"this version of the controller ignores {ignored}"))
-    return tuple(told)
-
-
-def _not_supported(job: Job) -> list[str]:
-    spec = job.spec
-    found = []
-    if any(part.restart_policy.policy == "Always" or part.restart_policy.limit for part in spec.replica_specs):
-        found.append("restartPolicy (every policy is treated as Never)")
-    if spec.clean_up_policy != "None":
-        found.append("cleanUpPolicy")
-    if spec.scheduler is not None:
-        found.append("scheduler (pods name it, but no PodGroup is made)")
-    if spec.run_mode is not None and spec.run_mode.debug is not None and spec.run_mode.debug.enabled:
-        found.append("runMode.debug")
-    return found
+    return tuple(News("Warning", Reason.RULE_NEVER_FIRES, text) for text in job.design.rules.never)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from genericjob.api.names import NAME_LIMIT, JobIdentity, replica_name
-from genericjob.api.spec import GenericJobSpec, InvalidSpecError
+from genericjob.api.spec import GenericJobSpec, InvalidSpecError, ReplicaSpec
 from genericjob.api.status import GenericJobStatus
 
 from .rules import Rules
@@ -17,6 +17,8 @@ class Design:
 
     spec: GenericJobSpec
     rules: Rules
+    replicas: Mapping[str, ReplicaSpec]
+    """By type."""
     names: Mapping[str, tuple[str, ...]]
     """Names of pods by type, in the order of ranks."""
     lines: int
@@ -34,7 +36,8 @@ class Design:
                 raise InvalidSpecError(
                     f"spec.replicaSpecs[{number}].type: the name {name} has {len(name)} characters, {NAME_LIMIT} is the most"
                 )
-        return cls(spec, Rules.of(spec), names, sum(part.replicas * _containers(part.template) for part in spec.replica_specs))
+        replicas = {part.type: part for part in spec.replica_specs}
+        return cls(spec, Rules.of(spec), replicas, names, sum(part.replicas * _containers(part.template) for part in spec.replica_specs))
 
 
 def _containers(template: dict[str, Any]) -> int:

@@ -1,4 +1,4 @@
-"""What the objects of a rank have in common: a name, labels, an owner, and that they are compiled.
+"""What the objects of a job have in common: labels and an owner; and those of a rank: a name, and that they are compiled.
 
 Pods and services of all ranks of a type differ in the number of the rank and in nothing else, and the number is the same text wherever it
 occurs. So one object is made with a mark in its place, and cut there (`templating/stencil.py` says what a mark must be).
@@ -27,9 +27,14 @@ def mark(what: str, marker: str) -> str:
     return f"@{what}:{marker}@"
 
 
+def job_labels(job: JobIdentity) -> dict[str, str]:
+    """The labels of everything that belongs to a job."""
+    return {JOB_LABEL: job.name, COMPONENT_LABEL: COMPONENT, COMPONENT_TYPE_LABEL: COMPONENT_TYPE}
+
+
 def labels(job: JobIdentity, name: str) -> dict[str, str]:
     """The labels of everything that belongs to a rank."""
-    return {JOB_LABEL: job.name, REPLICA_LABEL: name, COMPONENT_LABEL: COMPONENT, COMPONENT_TYPE_LABEL: COMPONENT_TYPE}
+    return {**job_labels(job), REPLICA_LABEL: name}
 
 
 def selector(job: JobIdentity, name: str) -> dict[str, str]:
@@ -39,7 +44,17 @@ def selector(job: JobIdentity, name: str) -> dict[str, str]:
 
 def metadata(job: JobIdentity, name: str) -> dict[str, Any]:
     """The metadata of everything that belongs to a rank."""
-    owner = {
+    return {"name": name, "namespace": job.namespace, "labels": labels(job, name), "ownerReferences": [owner(job)]}
+
+
+def job_metadata(job: JobIdentity) -> dict[str, Any]:
+    """The metadata of what a job has one of: the job's own name."""
+    return {"name": job.name, "namespace": job.namespace, "labels": job_labels(job), "ownerReferences": [owner(job)]}
+
+
+def owner(job: JobIdentity) -> dict[str, Any]:
+    """The reference by which an object goes when its job does, and by which it is known to be ours."""
+    return {
         "apiVersion": API_VERSION,
         "kind": KIND,
         "name": job.name,
@@ -47,7 +62,6 @@ def metadata(job: JobIdentity, name: str) -> dict[str, Any]:
         "controller": True,
         "blockOwnerDeletion": True,
     }
-    return {"name": name, "namespace": job.namespace, "labels": labels(job, name), "ownerReferences": [owner]}
 
 
 def compiled(body: dict[str, Any], *marks: str) -> Stencil:

@@ -6,6 +6,7 @@ name the field. What we decide ourselves is little:
 - name, owner and the labels that we find our pods by; of the template's metadata only labels and annotations are copied, and ours win
 - restartPolicy Never: a replica is started again as a new pod, so that a lost node and a failed process take the same way
 - the scheduler, when the job names one
+- what the first container starts with, when the job is debugged or goes on after a pause (see `modes.py`)
 
 Each time that the template says otherwise there is a remark for its author. Variables are replaced in command, args and env values of
 containers and init containers, nowhere else.
@@ -17,6 +18,8 @@ from typing import Any
 
 from genericjob.api.names import (
     ATTEMPT_ANNOTATION,
+    CHARGED_ANNOTATION,
+    DEBUG_ANNOTATION,
     EPOCH_ANNOTATION,
     GROUP_LABEL,
     QUEUE_LABEL,
@@ -29,6 +32,10 @@ from genericjob.api.spec import GenericJobSpec, InvalidSpecError
 from genericjob.templating import Scope, Stencil, parse, substitute
 
 from . import owned
+from .modes import mode_of
+
+MARKED = ("rank", "epoch", "attempt", "charged")
+"""What differs from pod to pod of a type."""
 
 
 @dataclass(frozen=True)
@@ -41,16 +48,22 @@ class PodBodies:
     remarks: tuple[str, ...]
     """What of the template was not followed."""
 
-    def body(self, rank: int, *, epoch: int, attempt: int) -> bytes:
+    def body(self, rank: int, *, epoch: int, attempt: int, charged: int) -> bytes:
         """The pod of a rank, as it is sent."""
-        return self.stencil.fill(b"%d" % rank, b"%d" % epoch, b"%d" % attempt)
+        return self.stencil.fill(b"%d" % rank, b"%d" % epoch, b"%d" % attempt, b"%d" % charged)
 
 
 def compile_pods(
-    *, job: JobIdentity, spec: GenericJobSpec, type: str, host: Callable[[str, int], str], markers: tuple[str, str, str]
+    *,
+    job: JobIdentity,
+    spec: GenericJobSpec,
+    type: str,
+    resumed: bool,
+    host: Callable[[str, int], str],
+    markers: tuple[str, str, str, str],
 ) -> PodBodies:
     """Make the pods of a type, all but the numbers; the markers must be new and unguessable (see `templating/stencil.py`)."""
-    rank, epoch, attempt = (owned.mark(what, marker) for what, marker in zip(("rank", "epoch", "attempt"), markers, strict=True))
+    rank, epoch, attempt, charged = marks = tuple(owned.mark(what, marker) for what, marker in zip(MARKED, markers, strict=True))
     replicas = spec.replicas(type)
     if replicas is None:
         raise KeyError(type)
@@ -58,15 +71,22 @@ def compile_pods(
     overriding = _Overriding(type)
     ours = owned.metadata(job, replica_name(job.name, type, rank))
     ours["labels"] |= _scheduler_labels(job, spec, type)
-    ours["annotations"] = {EPOCH_ANNOTATION: epoch, ATTEMPT_ANNOTATION: attempt}
+    ours["annotations"] = {
+        EPOCH_ANNOTATION: epoch,
+        ATTEMPT_ANNOTATION: attempt,
+        CHARGED_ANNOTATION: charged,
+        # NOT THE TEMPLATE'S TO SAY: the end of a pod that carries it counts for nothing.
+        DEBUG_ANNOTATION: "true" if spec.debugged else None,
+    }
+    template = mode_of(spec, type=type, resumed=resumed).applied(replicas.template)
     pod = {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": overriding.metadata(replicas.template.get("metadata"), ours),
-        "spec": filling.spec(overriding.spec(replicas.template.get("spec"), _decided(spec))),
+        "metadata": overriding.metadata(template.get("metadata"), ours),
+        "spec": filling.spec(overriding.spec(template.get("spec"), _decided(spec))),
     }
     try:
-        stencil = owned.compiled(pod, rank, epoch, attempt)
+        stencil = owned.compiled(pod, *marks)
     except (TypeError, ValueError, RecursionError) as error:  # nested a thousand deep, or read from YAML that JSON has no words for
         raise InvalidSpecError(f"the template of type {type} cannot be written as JSON: {error}") from None
     return PodBodies(stencil, tuple(filling.unresolved), tuple(overriding.remarks))
@@ -107,7 +127,7 @@ class _Overriding:
     def metadata(self, found: Any, ours: dict[str, Any]) -> Any:
         """Our metadata, with the template's labels and annotations."""
         if found is None:
-            return ours
+            found = {}
         if not isinstance(found, Mapping):
             return found
         labels = self._over(found.get("labels"), ours["labels"], "the label {name} is reserved")
@@ -118,9 +138,10 @@ class _Overriding:
         """The template's spec, with what the job decides."""
         return self._over(found, ours, "{name} is {value} for the pods of this job")
 
-    def _over(self, found: Any, ours: dict[str, str], why: str) -> Any:
+    def _over(self, found: Any, ours: Mapping[str, str | None], why: str) -> Any:
+        """Ours over what was found; None is a field that nobody may set."""
         if found is None:
-            return ours
+            found = {}
         if not isinstance(found, Mapping):
             return found
         for name, value in ours.items():
@@ -128,7 +149,7 @@ class _Overriding:
                 self.remarks.append(
                     f"template of type {self._type}: {why.format(name=name, value=value)}, the template's own value is not used"
                 )
-        return {**found, **ours}
+        return {name: value for name, value in {**found, **ours}.items() if value is not None or name not in ours}
 
 
 class _Filling:

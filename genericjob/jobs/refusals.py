@@ -34,12 +34,12 @@ class Refusals:
             found = self._by_uid.get(uid)
         return max(0.0, found.until - now) if found and found.generation == generation else 0.0
 
-    def note(self, uid: str, generation: int, now: float) -> float:
-        """A create was refused; seconds to wait."""
+    def note(self, uid: str, generation: int, now: float, *, longest: float | None = None) -> float:
+        """A create was refused; seconds to wait, and no more than `longest`."""
         with self._lock:
             found = self._by_uid.get(uid)
             count = found.count + 1 if found and found.generation == generation else 0
-            wait = min(LONGEST, FIRST * 2.0 ** min(count, 30))
+            wait = min(longest or LONGEST, FIRST * 2.0 ** min(count, 30))
             self._by_uid[uid] = _Refusal(generation, count, now + wait)
         return wait
 

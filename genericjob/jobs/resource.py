@@ -8,12 +8,13 @@ from cachetools import LRUCache
 
 from genericjob.api import names, ranges
 from genericjob.api.names import JobIdentity
-from genericjob.api.spec import parse
+from genericjob.api.spec import MAX_REPLICAS, parse
 from genericjob.api.status import GenericJobStatus
 from genericjob.reconcile.objects import Object, WireObject, metadata
 from genericjob.reconcile.resources import Resource
 
 from .job import Design, Job
+from .ledger import Ledger
 
 
 class UnreadableStatusError(Exception):
@@ -71,6 +72,7 @@ def read_status(stored: StoredJob) -> GenericJobStatus:
         for task in found.tasks:
             for text in (task.succeeded_ranks, task.failed_ranks, task.never_started_ranks):
                 ranges.parse(text)
+            Ledger.of(task, MAX_REPLICAS)
     except (
         msgspec.MsgspecError,
         ValueError,

@@ -5,6 +5,9 @@ Success is asked first: when rank 0 ends well its peers often die of the broken 
 
 A job without success rules succeeds when every rank has. A job without failure rules fails when no success rule can be met any more. With
 failure rules it also fails when no success rule can be met and no failure rule can fire any more, so that it never hangs.
+
+Ranks that are started again always and without a limit never end. Nothing waits for them where there are no rules; a success rule that
+names one is never met, but no job fails for that: it runs until it is stopped, as its author asked.
 """
 
 import json
@@ -51,17 +54,24 @@ class Rules:
     def of(cls, spec: GenericJobSpec) -> "Rules":
         """Prepare the rules of a spec."""
         every = {found.type: frozenset(range(found.replicas)) for found in spec.replica_specs if found.replicas}
+        endless = frozenset(found.type for found in spec.replica_specs if found.restart_policy.most is None)
+        immortal = endless - {found.type for found in spec.replica_specs if found.restart_policy.exit_codes.never_restart}
         never: list[str] = []
 
-        def usable(name: str, rules: Sequence[Rule]) -> Iterator[Ranks]:
+        def usable(name: str, rules: Sequence[Rule], unending: frozenset[str], *, kept: bool) -> Iterator[Ranks]:
             for number, rule in enumerate(rules):
-                if problem := _never_fires(rule, every):
+                problem = _never_fires(rule, every)
+                unended = next((type for type, ranks in rule.items() if ranks and type in unending), "") if not problem else ""
+                if unended:
+                    problem = f"type {unended!r} is started again always and without a limit"
+                if problem:
                     never.append(f"{name}[{number}] can never fire: {problem}")
-                else:
+                if not problem or (unended and kept):
                     yield {type: frozenset(ranks) for type, ranks in rule.items() if ranks}
 
-        success = tuple(usable("successRules", spec.success_rules)) if spec.success_rules else (every,)
-        failure = tuple(usable("failureRules", spec.failure_rules))
+        ending = {type: ranks for type, ranks in every.items() if type not in endless}
+        success = tuple(usable("successRules", spec.success_rules, endless, kept=True)) if spec.success_rules else (ending or every,)
+        failure = tuple(usable("failureRules", spec.failure_rules, immortal, kept=False))
         return cls(every, success, failure, bool(spec.success_rules), tuple(never))
 
 
@@ -101,7 +111,8 @@ def failure_rule_met(rules: Rules, outcomes: Outcomes) -> Verdict | None:
 
 def no_success_rule_reachable(rules: Rules, outcomes: Outcomes) -> Verdict | None:
     """Nothing can lead to success any more, and no failure rule is still to be decided."""
-    if any(not _touches(outcomes.failed, rule) for rule in rules.success):
+    needed = rules.success if rules.explicit_success else (rules.every_rank,)
+    if any(not _touches(outcomes.failed, rule) for rule in needed):
         return None
     if any(not _touches(outcomes.succeeded, rule) for rule in rules.failure):
         return None

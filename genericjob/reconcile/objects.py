@@ -60,6 +60,8 @@ class Container(msgspec.Struct, frozen=True, gc=False):
     exit_code: int | None
     restarts: int
     finished: datetime | None
+    started: datetime | None = None
+    """Of one that has ended; running ones would all differ by it."""
 
 
 class Pod(Object, frozen=True, gc=False):
@@ -132,6 +134,7 @@ class _WireState(_Wire):
     reason: str | None = None
     message: str | None = None
     exit_code: int | None = None
+    started_at: str | None = None
     finished_at: str | None = None
 
 
@@ -281,9 +284,8 @@ def _container(wire: _WireContainer) -> Container:
         return _shared(Container(name, "", "", "", None, restarts, None))
     if states.terminated is not None:
         end = states.terminated
-        return _shared(
-            Container(name, "terminated", end.reason or "", _short(end.message), end.exit_code, restarts, instant(end.finished_at))
-        )
+        times = instant(end.finished_at), instant(end.started_at)
+        return _shared(Container(name, "terminated", end.reason or "", _short(end.message), end.exit_code, restarts, *times))
     if states.running is not None:
         return _shared(Container(name, "running", "", "", None, restarts, None))
     wait = states.waiting or _NO_STATE

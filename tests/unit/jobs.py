@@ -2,13 +2,15 @@
 
 from datetime import UTC, datetime, timedelta
 
-from genericjob.api.names import JobIdentity
+from msgspec import structs
+
+from genericjob.api.names import ATTEMPT_ANNOTATION, CHARGED_ANNOTATION, EPOCH_ANNOTATION, JobIdentity
 from genericjob.api.spec import parse
 from genericjob.api.status import GenericJobStatus
 from genericjob.jobs.decide import decide
 from genericjob.jobs.job import Design, Job
 from genericjob.jobs.observe import observe
-from genericjob.reconcile.objects import Container, Pod
+from genericjob.reconcile.objects import Container, Pod, Service
 
 NOW = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)
 NAME, UID = "train", "job-uid"
@@ -58,21 +60,25 @@ def a_job(name=NAME):
     return JobBuilder(name)
 
 
-def a_pod(name, phase="Running", *, exit_code=None, deleted=False, uid="", owner=UID, reason=""):
+def a_pod(
+    name, phase="Running", *, exit_code=None, deleted=False, uid="", owner=UID, reason="", attempt=0, epoch=0, charged=None, **fields
+):
+    """A pod of a rank; `charged` are the restarts it knows of, all of its attempts if nothing is said."""
     if phase == "Failed" and exit_code is None:
         exit_code = 1
     if phase == "Succeeded":
         exit_code = 0
     state = {"Running": "running", "Pending": "waiting", "Succeeded": "terminated", "Failed": "terminated"}.get(phase, "")
     container = Container("main", state, "", "", exit_code if state == "terminated" else None, 0, None)
-    return Pod(
+    notes = {EPOCH_ANNOTATION: epoch, ATTEMPT_ANNOTATION: attempt, CHARGED_ANNOTATION: attempt if charged is None else charged}
+    pod = Pod(
         namespace="team",
         name=name,
         uid=uid or f"uid-of-{name}",
         resource_version="1",
         generation=1,
         labels={"genericjob": NAME},
-        annotations={},
+        annotations={name: str(number) for name, number in notes.items()},
         owner_uid=owner,
         finalizers=(),
         created=NOW,
@@ -85,6 +91,11 @@ def a_pod(name, phase="Running", *, exit_code=None, deleted=False, uid="", owner
         init_containers=(),
         containers=(container,),
     )
+    return structs.replace(pod, **fields)
+
+
+def a_service(name):
+    return Service("team", name, f"uid-of-{name}", "1", 1, {"genericjob": NAME}, {}, UID, (), NOW, None, "None", ())
 
 
 def pods(job_name=NAME, **types):
@@ -100,7 +111,7 @@ def pods(job_name=NAME, **types):
 def planned(builder, found=(), *, services=(), departed=(), now=NOW):
     """The plan for a job with these pods."""
     job = builder.build()
-    return decide(job, observe(job, found, services=services, departed=departed), now)
+    return decide(job, observe(job, found, services=[a_service(name) for name in services], departed=departed), now)
 
 
 def settled(builder, found=(), *, now=NOW, **more):

@@ -4,7 +4,7 @@ import pytest
 from msgspec import structs
 
 from genericjob.api.names import Rank
-from genericjob.jobs.decide import remarks
+from genericjob.jobs.decide import Try, remarks
 from genericjob.reconcile.objects import Condition
 from unit.jobs import a_job, a_pod, later, planned, pods, settled
 
@@ -13,9 +13,13 @@ def ranks(type, *numbers):
     return tuple(Rank(type, number) for number in numbers)
 
 
+def tries(type, *numbers):
+    return tuple(Try(rank) for rank in ranks(type, *numbers))
+
+
 def test_a_new_job_gets_a_pod_for_each_rank_and_nothing_has_to_be_stored_first():
     plan = planned(a_job().type("master", 1).type("worker", 2))
-    assert plan.pods == ranks("master", 0) + ranks("worker", 0, 1)
+    assert plan.pods == tries("master", 0) + tries("worker", 0, 1)
     assert plan.services == plan.deletes == plan.news == ()
     assert not plan.must_remember
 
@@ -33,7 +37,7 @@ def test_a_service_without_ports_is_none():
 
 def test_only_missing_pods_are_created():
     plan = planned(a_job().type("worker", 3), pods(worker=["Running", None, "Pending"]))
-    assert plan.pods == ranks("worker", 1)
+    assert plan.pods == tries("worker", 1)
 
 
 def test_a_pod_that_is_going_is_waited_for():
@@ -46,13 +50,13 @@ def test_a_job_that_ends_is_stored_before_anything_else():
     assert plan.must_remember
     assert plan.status.phase == "Succeeded"
     assert plan.pods == plan.deletes == ()
-    assert [(news.type, news.reason) for news in plan.news] == [("Normal", "Succeeded")]
+    assert [(news.type, news.reason) for news in plan.news] == [("Normal", "Succeeded"), ("Normal", "LeftRunning")]
 
 
 def test_a_job_that_ends_creates_nothing_more():
     plan = planned(a_job().type("worker", 3).failure({"worker": [1]}), pods(worker=[None, "Failed", "Running"]))
     assert (plan.status.phase, plan.pods) == ("Failed", ())
-    assert [(news.type, news.message) for news in plan.news] == [("Warning", 'The job is failed with rule: {"worker":[1]}')]
+    assert (plan.news[0].type, plan.news[0].message) == ("Warning", 'The job is failed with rule: {"worker":[1]}')
 
 
 def test_a_terminal_phase_is_final():
@@ -125,12 +129,12 @@ def in_the_way(name):
 
 
 def test_a_pod_that_was_in_the_way_has_not_failed_and_its_rank_runs_again():
-    job, pod = a_job().type("worker", 2), in_the_way("train-worker-1")
+    job, pod = settled(a_job().type("worker", 2), pods(worker=["Running", "Running"])), in_the_way("train-worker-1")
     plan = planned(job, pods(worker=["Running", pod]))
     assert plan.status.phase == "Running"
     assert plan.status.tasks[0].failed_ranks == ""
     assert plan.deletes == (pod,)
-    assert planned(job, pods(worker=["Running"])).pods == ranks("worker", 1)
+    assert planned(job, pods(worker=["Running"])).pods == tries("worker", 1)
 
 
 def test_a_disruption_that_is_over_is_none():
@@ -140,22 +144,7 @@ def test_a_disruption_that_is_over_is_none():
 
 def test_an_unfinished_pod_that_vanished_is_created_again():
     job = settled(a_job().type("worker", 2), pods(worker=["Running", "Running"]))
-    assert planned(job, pods(worker=["Running"])).pods == ranks("worker", 1)
-
-
-def test_a_job_that_asks_for_a_pause_starts_nothing_and_says_why():
-    plan = planned(a_job().type("worker", 1).having(runMode={"pause": {"enabled": True}}))
-    assert plan.pods == ()
-    assert "spec.runMode.pause" in plan.status.conditions[0].message
-    assert [news.reason for news in plan.news] == ["NotYetSupported"]
-    assert planned(settled(a_job().type("worker", 1).having(runMode={"pause": {"enabled": True}}))).news == ()
-
-
-def test_what_is_ignored_is_said():
-    job = a_job().type("worker", 1, restartPolicy={"policy": "Always"}).having(cleanUpPolicy="All")
-    told = [news.message for news in remarks(job.build())]
-    assert told == ["this version of the controller ignores restartPolicy (every policy is treated as Never), cleanUpPolicy"]
-    assert remarks(a_job().type("worker", 1, restartPolicy={"policy": "OnFailure"}).build()) == ()
+    assert planned(job, pods(worker=["Running"])).pods == tries("worker", 1)
 
 
 def test_why_a_job_failed_before_it_began_is_said():

@@ -36,12 +36,13 @@ def test_a_pod_that_was_replaced_under_its_name_has_departed(departures):
     assert departures.of(UID) == (pod,)
 
 
-def test_a_pod_that_ends_after_it_was_asked_to_go_says_nothing(departures):
+def test_a_pod_that_ends_after_it_was_asked_to_go_has_departed_without_an_end(departures):
     pod = a_pod("train-worker-0", "Running")
     departures.note(pod, going(pod))
     departures.note(going(pod), going(a_pod("train-worker-0", "Failed")))
-    departures.note(going(a_pod("train-worker-0", "Failed")), None)
     assert departures.of(UID) == ()
+    departures.note(going(a_pod("train-worker-0", "Failed")), None)
+    assert [pod.deleted for pod in departures.of(UID)] == [NOW]
 
 
 def test_pods_that_stay_and_pods_of_nobody_are_not_kept(departures):
@@ -55,7 +56,7 @@ def test_pods_that_stay_and_pods_of_nobody_are_not_kept(departures):
 def test_what_is_stored_is_forgotten(departures):
     for rank in (0, 1):
         departures.note(a_pod(f"train-worker-{rank}", "Succeeded"), None)
-    departures.settle(UID, frozenset(["train-worker-0"]))
+    departures.settle(UID, frozenset(["uid-of-train-worker-0"]))
     assert [pod.name for pod in departures.of(UID)] == ["train-worker-1"]
     departures.forget(UID)
     assert departures.of(UID) == ()

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from genericjob.api.names import CONDITION_TYPES
 from genericjob.api.status import Aggregate, GenericJobStatus
-from genericjob.jobs.status import LISTED, condition, troubled
+from genericjob.jobs.status import condition, troubled
+from genericjob.jobs.tasks import LISTED
 from unit.jobs import NOW, a_job, a_pod, later, planned, pods, settled
 
 
@@ -210,3 +211,56 @@ def test_counts_always_sum_to_the_total(workers, servers, deleted):
 def test_a_reason_that_others_wrote_can_be_read(text):
     data = b'{"conditions":[{"type":"Running","status":"True","reason":"%s","message":"","lastTransitionTime":"2021-01-18T02:36:09Z"}]}'
     assert msgspec.json.decode(data % text.encode(), type=GenericJobStatus).conditions[0].reason == text
+
+
+# ------------------------------------------------------------------------------------------------ restarts
+
+
+def test_a_failure_is_shown_until_the_replacement_runs():
+    job = a_job().type("worker", 2, restartPolicy={"policy": "OnFailure", "limit": 3})
+    job = settled(job, pods(worker=["Running", "Running"]))
+    job = settled(job, pods(worker=["Running", a_pod("train-worker-1", "Failed", exit_code=7)]))
+    assert told(job.build().status, "ReplicaFailure") == ("True", "ErrorInPod", "Pod[train-worker-1] exited with error code 7")
+    job = settled(job, pods(worker=["Running", a_pod("train-worker-1", "Pending", attempt=1)]))
+    assert told(job.build().status, "ReplicaFailure") == ("True", "ErrorInPod", "Pod[train-worker-1] exited with error code 7")
+    assert job.build().status.phase == "Running"
+    found = status(job, pods(worker=["Running", a_pod("train-worker-1", attempt=1)]))
+    assert told(found, "ReplicaFailure") == ("False", "NoFailure", "All pods are running normally.")
+    assert (found.restarts, found.tasks[0].restart_count) == (1, 1)
+
+
+def test_a_rank_that_waits_for_its_restart_is_being_created():
+    job = a_job().type("worker", 2, restartPolicy={"policy": "OnFailure", "limit": 3})
+    found = status(job, pods(worker=["Running", "Failed"]))
+    assert found.aggregate == Aggregate(running=1, creating=1)
+
+
+def test_small_jobs_list_their_replicas_under_the_old_name_too():
+    (task,) = status(a_job().type("worker", 100), pods(worker=["Running"] * 100)).tasks
+    assert task.status == task.replicas != ()
+    (task,) = status(a_job().type("worker", 101), pods(worker=["Running"] * 101)).tasks
+    assert task.status == ()
+
+
+def test_of_ten_thousand_ranks_that_failed_differently_the_status_stays_small():
+    job = a_job().type("worker", 10_000, restartPolicy={"policy": "OnFailure", "limit": 9})
+    failed = [
+        a_pod(f"train-worker-{rank}", "Failed", exit_code=rank % 255 + 1, message="ä" * 5_000, node="n" * 250) for rank in range(10_000)
+    ]
+    found = status(job, failed)
+    (task,) = found.tasks
+    assert len(task.failures) == 100
+    assert all(len(failure.message.encode()) <= 256 for failure in task.failures)
+    assert sum(task.failed_exit_codes.values()) == 10_000
+    assert len(task.failed_exit_codes) <= 65
+    assert len(msgspec.json.encode(found)) < 100_000
+
+
+def test_details_of_failures_are_for_a_hundred_ranks_of_all_types_together():
+    job = (
+        a_job()
+        .type("a", 80, restartPolicy={"policy": "OnFailure", "limit": 9})
+        .type("b", 80, restartPolicy={"policy": "OnFailure", "limit": 9})
+    )
+    found = settled(job, pods(a=["Failed"] * 80, b=["Failed"] * 80)).build().status
+    assert [len(task.failures) for task in found.tasks] == [80, 20]

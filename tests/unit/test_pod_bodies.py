@@ -37,19 +37,23 @@ def a_spec(template, *, replicas=4, **fields):
     return {"replicaSpecs": [{"type": "worker", "replicas": replicas, "template": template}], **fields}
 
 
-def compiled(spec, *, type="worker", job=JOB, markers=("m", "m", "m"), host=None):
+def compiled(spec, *, type="worker", resumed=False, job=JOB, markers=("m", "m", "m", "m"), host=None):
     def named(of, rank):
         return replica_name(job.name, of, rank)
 
-    return compile_pods(job=job, spec=parse(spec), type=type, host=host or named, markers=markers)
+    return compile_pods(job=job, spec=parse(spec), type=type, resumed=resumed, host=host or named, markers=markers)
 
 
-def pod(bodies, rank=0, *, epoch=0, attempt=0):
-    return json.loads(bodies.body(rank, epoch=epoch, attempt=attempt))
+def sent(bodies, rank=0, *, epoch=0, attempt=0, charged=0):
+    return bodies.body(rank, epoch=epoch, attempt=attempt, charged=charged)
 
 
-def only(template, **fields):
-    return pod(compiled(a_spec(template, **fields)))
+def pod(bodies, rank=0, **numbers):
+    return json.loads(sent(bodies, rank, **numbers))
+
+
+def only(template, *, resumed=False, **fields):
+    return pod(compiled(a_spec(template, **fields), resumed=resumed))
 
 
 # ------------------------------------------------------------------------------------------------ what a pod is
@@ -57,7 +61,7 @@ def only(template, **fields):
 
 def test_the_whole_body():
     bodies = compiled(a_spec(a_template(a_container(command=["sleep", "365"]))))
-    assert pod(bodies, 2, epoch=5, attempt=7) == {
+    assert pod(bodies, 2, epoch=5, attempt=7, charged=3) == {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {
@@ -69,7 +73,11 @@ def test_the_whole_body():
                 "tensorstack.dev/component": "genericjob",
                 "tensorstack.dev/component-type": "user",
             },
-            "annotations": {"batch.tensorstack.dev/epoch": "5", "batch.tensorstack.dev/attempt": "7"},
+            "annotations": {
+                "batch.tensorstack.dev/epoch": "5",
+                "batch.tensorstack.dev/attempt": "7",
+                "batch.tensorstack.dev/charged-restarts": "3",
+            },
             "ownerReferences": [
                 {
                     "apiVersion": "batch.tensorstack.dev/v1beta1",
@@ -126,6 +134,13 @@ def test_hosts_are_what_the_controller_says():
 def test_a_port_without_a_name_cannot_be_referenced():
     bodies = compiled(a_spec(a_template(a_container(args=["$(service.port[http])"])), service={"ports": [{"port": 2222}]}))
     assert bodies.unresolved == ("$(service.port[http])",)
+
+
+def test_of_several_ports_each_has_its_name_and_means_the_port_of_the_service():
+    ports = [{"name": "http", "port": 80, "targetPort": 8080}, {"name": "rpc", "port": 3333}]
+    bodies = compiled(a_spec(a_template(a_container(args=["$(service.port[http])/$(service.port[rpc])"])), service={"ports": ports}))
+    assert pod(bodies)["spec"]["containers"][0]["args"] == ["80/3333"]
+    assert bodies.unresolved == ()
 
 
 # ------------------------------------------------------------------------------------------------ where variables are replaced
@@ -238,10 +253,74 @@ def test_oddities_of_published_templates_pass():
 
 def test_the_template_is_not_changed():
     template = a_template(a_container(command=["$(rank)"]), metadata={"labels": {"genericjob": "x"}}, restartPolicy="Always")
-    spec = parse(a_spec(template))
+    resume = {"pause": {"resumeSpecs": [{"type": "worker", "command": ["x"], "skipInitContainer": True}]}}
+    spec = parse(a_spec(template, runMode=resume))
     before = deepcopy(spec)
-    compile_pods(job=JOB, spec=spec, type="worker", host=lambda of, rank: "", markers=("1", "2", "3"))
+    compile_pods(job=JOB, spec=spec, type="worker", resumed=True, host=lambda of, rank: "", markers=("1", "2", "3", "4"))
     assert spec == before
+
+
+# ------------------------------------------------------------------------------------------------ debug and resume
+
+
+def debug(**fields):
+    return {"debug": {"enabled": True, "replicaSpecs": [{"type": "worker", **fields}]}}
+
+
+def resume(**fields):
+    return {"pause": {"resumeSpecs": [{"type": "worker", **fields}]}}
+
+
+def test_a_debug_pod_says_so():
+    found = only(a_template(a_container(args=["x"], livenessProbe={})), runMode={"debug": {"enabled": True}})
+    assert found["metadata"]["annotations"]["batch.tensorstack.dev/debug"] == "true"
+    assert found["spec"]["containers"] == [a_container(command=["sleep", "inf"])]
+
+
+def test_only_the_job_says_what_a_debug_pod_is():
+    annotations = {"batch.tensorstack.dev/debug": "true", "note": "y"}
+    bodies = compiled(a_spec(a_template(metadata={"annotations": annotations})))
+    assert pod(bodies)["metadata"]["annotations"].keys() == {
+        "note",
+        "batch.tensorstack.dev/epoch",
+        "batch.tensorstack.dev/attempt",
+        "batch.tensorstack.dev/charged-restarts",
+    }
+    assert bodies.remarks == (
+        "template of type worker: the annotation batch.tensorstack.dev/debug is reserved, the template's own value is not used",
+    )
+    debugged = compiled(a_spec(a_template(metadata={"annotations": annotations}), runMode={"debug": {"enabled": True}}))
+    assert pod(debugged)["metadata"]["annotations"]["batch.tensorstack.dev/debug"] == "true"
+    assert debugged.remarks == ()
+
+
+@pytest.mark.parametrize(
+    ("mode", "resumed", "command", "args"),
+    [
+        (debug(command=["wait", "$(type)-$(rank)", "$$(rank)"]), False, ["wait", "worker-2", "$$(rank)"], None),
+        (resume(command=["again", "$(type)-$(rank)"]), True, ["again", "worker-2"], ["of 4"]),
+        (resume(args=["$(rank)", "of $(replicas[worker])", "$(date)"]), True, ["train"], ["2", "of 4", "$(date)"]),
+        (resume(args=["$(rank)"]), False, ["train"], ["of 4"]),
+    ],
+)
+def test_variables_are_replaced_in_what_a_mode_puts_in(mode, resumed, command, args):
+    template = a_template(a_container(command=["train"], args=["of $(replicas[worker])"]))
+    (found,) = pod(compiled(a_spec(template, runMode=mode), resumed=resumed), 2)["spec"]["containers"]
+    assert (found["command"], found.get("args")) == (command, args)
+
+
+def test_variables_that_mean_nothing_are_those_of_the_mode_in_force():
+    spec = a_spec(a_template(a_container(args=["$(replicas[first])"])), runMode=resume(args=["$(replicas[second])"]))
+    assert compiled(spec).unresolved == ("$(replicas[first])",)
+    assert compiled(spec, resumed=True).unresolved == ("$(replicas[second])",)
+
+
+def test_a_debug_pod_keeps_its_environment_and_its_place():
+    env = [{"name": "RANK", "value": "$(rank)"}]
+    found = only(a_template(a_container(env=env, resources={"limits": {"cpu": 1}}), volumes=[]), runMode=debug(skipInitContainer=True))
+    assert found["spec"]["containers"][0]["env"] == [{"name": "RANK", "value": "0"}]
+    assert found["spec"]["containers"][0]["resources"] == {"limits": {"cpu": 1}}
+    assert found["spec"]["volumes"] == []
 
 
 # ------------------------------------------------------------------------------------------------ what the template may break
@@ -280,19 +359,19 @@ def test_what_is_malformed_is_passed_on_as_it_is(template, where):
 @pytest.mark.parametrize("template", [template for template, _ in MALFORMED])
 def test_what_is_malformed_is_refused_by_the_server(api, template):
     with pytest.raises(ApiError) as refused:
-        api.create(PODS, compiled(a_spec(template)).body(0, epoch=0, attempt=0), "default")
+        api.create(PODS, sent(compiled(a_spec(template))), "default")
     assert refused.value.code in (400, 422)
 
 
 @pytest.mark.parametrize("template", [{}, {"spec": None}, {"spec": {}}, {"spec": {"containers": None}}, {"metadata": None}])
 def test_a_template_without_containers_is_refused_by_the_server(api, template):
     with pytest.raises(ApiError, match="containers"):
-        api.create(PODS, compiled(a_spec(template)).body(0, epoch=0, attempt=0), "default")
+        api.create(PODS, sent(compiled(a_spec(template))), "default")
 
 
 def test_a_good_body_is_accepted(api):
     container = a_container(command=None, args=None, env=None)
-    body = compiled(a_spec(a_template(container, metadata={"labels": None, "annotations": None}))).body(0, epoch=0, attempt=0)
+    body = sent(compiled(a_spec(a_template(container, metadata={"labels": None, "annotations": None}))))
     created = api.create(PODS, body, "default").object
     assert (created.namespace, created.name, created.owner_uid) == ("default", "generic-example-worker-0", "uid-1")
 
@@ -326,9 +405,8 @@ anything = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(names | st.text(), inner, max_size=4),
     max_leaves=20,
 )
-containers = st.lists(
-    st.fixed_dictionaries({}, optional={"command": anything, "args": st.lists(variables), "env": anything}) | anything, max_size=3
-)
+fields = {"command": anything, "args": st.lists(variables), "env": anything, "livenessProbe": anything}
+containers = st.lists(st.fixed_dictionaries({}, optional=fields) | anything, max_size=3)
 templates = st.fixed_dictionaries(
     {},
     optional={
@@ -338,11 +416,13 @@ templates = st.fixed_dictionaries(
 )
 
 
-def from_scratch(template, rank):
+def from_scratch(template, rank, debugged):
     """The body of one rank as one would write it without any compiling: a deep copy, changed in place."""
     template = deepcopy(template)
+    if debugged:
+        wait(items(template.get("spec"), "containers"))
     scope = scope_of(parse(a_spec(template)), type="worker", rank=str(rank), host=lambda of, rank: replica_name(JOB.name, of, rank))
-    wanted = pod(compiled(a_spec({})), rank)
+    wanted = pod(compiled(a_spec({}, runMode=debug() if debugged else None)), rank)
     metadata, spec = template.get("metadata"), template.get("spec")
     for group in ("labels", "annotations"):
         if isinstance(metadata, dict):
@@ -360,6 +440,13 @@ def from_scratch(template, rank):
     return wanted
 
 
+def wait(containers):
+    if containers and isinstance(containers[0], dict):
+        for field in ("args", "livenessProbe", "startupProbe"):
+            containers[0].pop(field, None)
+        containers[0]["command"] = ["wait", "$(rank)"]
+
+
 def over(found, ours):
     return found | ours if isinstance(found, dict) else ours if found is None else found
 
@@ -373,7 +460,8 @@ def replaced(text, scope):
     return substitute(parse_text(text), scope).text if isinstance(text, str) else text
 
 
-@given(templates, st.integers(0, 10_000))
-def test_any_template_compiles_to_what_a_deep_copy_would_have_become(template, rank):
-    bodies = compiled(a_spec(template), markers=("5a0c", "5a0c", "5a0c"))
-    assert pod(bodies, rank) == from_scratch(template, rank)
+@given(templates, st.integers(0, 10_000), st.booleans())
+def test_any_template_compiles_to_what_a_deep_copy_would_have_become(template, rank, debugged):
+    mode = debug(command=["wait", "$(rank)"]) if debugged else None
+    bodies = compiled(a_spec(template, runMode=mode), markers=("5a0c", "5a0c", "5a0c", "5a0c"))
+    assert pod(bodies, rank) == from_scratch(template, rank, debugged)

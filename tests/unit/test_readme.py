@@ -15,7 +15,7 @@ BLOCKS = {
     f"README.md:{README.count(chr(10), 0, found.start()) + 1}": found[1]
     for found in re.finditer(r"^```yaml\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
 }
-EXAMPLES = {str(path.relative_to(ROOT)): path.read_text() for path in sorted((ROOT / "examples").rglob("*")) if path.is_file()}
+EXAMPLES = {str(path.relative_to(ROOT)): path.read_text() for path in sorted((ROOT / "examples").rglob("*.yaml"))}
 
 
 def jobs(text):

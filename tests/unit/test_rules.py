@@ -122,3 +122,49 @@ def test_no_job_hangs_and_no_verdict_is_taken_back(success, failure, ends):
         assert not (hopeless and (found is None or found.phase == "Succeeded"))
         hopeless = hopeless or (found is not None and found.reason == "NoSuccessRuleReachable")
     assert now() is not None
+
+
+# ------------------------------------------------------------------------------------------------ who never ends
+
+ENDLESS = {"restartPolicy": {"policy": "Always"}}
+
+
+def test_without_rules_nobody_waits_for_those_who_are_started_again_for_ever():
+    job = a_job().type("ps", 2, **ENDLESS).type("worker", 2)
+    assert phase(job, succeeded={"worker": [0]}) is None
+    assert phase(job, succeeded={"worker": [0, 1]}) == "Succeeded"
+    assert phase(job, failed={"worker": [0]}) == "Failed"
+
+
+def test_a_job_of_nobody_else_never_ends():
+    job = a_job().type("ps", 2, **ENDLESS)
+    assert phase(job) is None
+
+
+def test_a_rule_that_names_one_warns_and_makes_no_job_fail():
+    job = a_job().type("ps", 1, **ENDLESS).type("worker", 1).success({"ps": [0]}).failure({"ps": [0]})
+    rules = job.build().design.rules
+    assert rules.never == (
+        "successRules[0] can never fire: type 'ps' is started again always and without a limit",
+        "failureRules[0] can never fire: type 'ps' is started again always and without a limit",
+    )
+    assert phase(job, failed={"worker": [0]}) is None
+    assert phase(job, succeeded={"worker": [0]}) is None
+
+
+def test_a_rule_fails_all_the_same_when_another_rank_of_it_has_failed():
+    job = a_job().type("ps", 1, **ENDLESS).type("worker", 1).success({"ps": [0], "worker": [0]})
+    assert phase(job, failed={"worker": [0]}) == "Failed"
+
+
+def test_an_exit_code_that_is_never_restarted_ends_even_those():
+    codes = {"restartPolicy": {"policy": "Always", "exitCodes": {"neverRestart": [3]}}}
+    job = a_job().type("ps", 1, **codes).type("worker", 1).failure({"ps": [0]})
+    assert phase(job, failed={"ps": [0]}) == "Failed"
+    assert phase(a_job().type("ps", 1, **codes).type("worker", 1), failed={"ps": [0]}) == "Failed"
+
+
+def test_always_with_a_limit_ends():
+    job = a_job().type("ps", 1, restartPolicy={"policy": "Always", "limit": 2}).success({"ps": [0]})
+    assert job.build().design.rules.never == ()
+    assert phase(job, succeeded={"ps": [0]}) == "Succeeded"

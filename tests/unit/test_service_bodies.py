@@ -27,8 +27,9 @@ def service(*ports, rank=0, **given):
 
 
 def pod(*, job, type, rank):
-    bodies = compile_pods(job=job, spec=a_spec(type=type), type=type, host=lambda of, rank: "", markers=("m", "m", "m"))
-    return json.loads(bodies.body(rank, epoch=0, attempt=0))
+    spec = a_spec(type=type)
+    bodies = compile_pods(job=job, spec=spec, type=type, resumed=False, host=lambda of, rank: "", markers=("m", "m", "m", "m"))
+    return json.loads(bodies.body(rank, epoch=0, attempt=0, charged=0))
 
 
 def matches(service, pod):
@@ -108,8 +109,27 @@ def test_leading_one_port_to_another_needs_an_address(target):
     assert spec["publishNotReadyAddresses"] is True
 
 
-@pytest.mark.parametrize("ports", [(), (HTTP,), ({"name": "x", "port": 80, "targetPort": 8080}, HTTP)])
-def test_the_server_takes_it(api, ports):
+SEVERAL = (HTTP, {"name": "rpc", "port": 3333}, {"name": "rpc-udp", "port": 3333, "protocol": "UDP"})
+
+
+def test_one_port_that_leads_elsewhere_is_enough_for_an_address():
+    assert service(*SEVERAL)["spec"]["clusterIP"] == "None"
+    assert "clusterIP" not in service(*SEVERAL, {"name": "x", "port": 80, "targetPort": 8080})["spec"]
+
+
+@pytest.mark.parametrize(
+    ("ports", "headless"),
+    [
+        ((), True),
+        ((HTTP,), True),
+        (({"port": 2222},), True),
+        (SEVERAL, True),
+        (({"name": "x", "port": 80, "targetPort": 8080}, HTTP), False),
+    ],
+)
+def test_the_server_takes_it(api, ports, headless):
     created = api.create(SERVICES, compiled(*ports).body(1), "default").object
     assert (created.name, created.owner_uid) == ("train-worker-1", "uid-1")
-    assert [port.port for port in created.ports] == [port["port"] for port in ports]
+    assert [(port.name, port.port) for port in created.ports] == [(port.get("name", ""), port["port"]) for port in ports]
+    assert (created.cluster_ip == "None") is headless
+    assert created.cluster_ip

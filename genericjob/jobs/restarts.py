@@ -1,0 +1,202 @@
+"""Restarts: how the end of a pod is judged, and what follows from it for its rank.
+
+    succeeded, failed     the rank has ended for good, and the rules may look at it
+    charged, uncharged    it runs again, as a new pod of the same name once the old one is gone
+
+Charged is what the program did: it failed, or under the policy Always it ended. Not charged is what was done to it: it was in somebody's
+way, was deleted, was debugged, or said by its exit code that it wants no more than another try. That is started again under every policy.
+
+With scope Job nobody runs again alone: all replicas go, and the job begins a new epoch.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Literal
+
+from genericjob.api.names import DEBUG_ANNOTATION
+from genericjob.api.spec import ReplicaSpec
+from genericjob.reconcile.objects import Pod
+
+from .course import Course
+from .job import Job
+from .ledger import FORGIVEN, Entries
+from .observe import Observation, RanksOfType
+from .rules import Outcomes
+
+DISRUPTION = "DisruptionTarget"
+"""A pod's condition."""
+
+Judgement = Literal["succeeded", "failed", "charged", "uncharged"]
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """The end of a pod, and what it means."""
+
+    type: str
+    rank: int
+    pod: Pod
+    judgement: Judgement
+    lost: bool = False
+    """Whether the pod vanished before it ended."""
+    charges: int = 0
+    """Restarts that the rank, or with scope Job the job, is charged with now."""
+    limit: int | None = None
+
+    @property
+    def restarts(self) -> bool:
+        """Whether the rank runs again."""
+        return self.judgement in ("charged", "uncharged")
+
+
+@dataclass(frozen=True, slots=True)
+class Settlement:
+    """What there is of a job, with every end accounted for."""
+
+    seen: Observation
+    course: Course
+    outcomes: Outcomes
+    """What rules are asked about; when the whole job is started again, how things stood just before."""
+    ends: tuple[End, ...] = ()
+    job_restarts: End | None = None
+    """The end for which the whole job is started again."""
+
+    @property
+    def restarts(self) -> bool:
+        """Whether anything runs again: that must be stored before the old pod goes."""
+        return any(end.restarts for end in self.ends)
+
+
+def settle(job: Job, seen: Observation, now: datetime) -> Settlement:
+    """Judge the ends that nobody has judged yet."""
+    course = Course.of(job.status, epoch=seen.epoch)
+    ends = tuple(_ends(job, seen, course))
+    if not ends:
+        return Settlement(seen, course, seen.outcomes)
+    cause = _cause_of_a_joint_restart(job, ends)
+    after = _each(seen, ends, lambda part, own: _after(part, own, now, alone=cause is None))
+    if cause is None:
+        return Settlement(after, course, after.outcomes, ends)
+    return Settlement(begin_anew(after), course.restarting(now, charged=cause.judgement == "charged"), after.outcomes, ends, cause)
+
+
+def _cause_of_a_joint_restart(job: Job, ends: Sequence[End]) -> End | None:
+    """One end for which nobody may go on alone; rather one that is charged."""
+    shared = [end for end in ends if end.restarts and job.design.replicas[end.type].restart_policy.scope == "Job"]
+    return next((end for end in shared if end.judgement == "charged"), shared[0] if shared else None)
+
+
+def settle_after_the_end(job: Job, seen: Observation) -> Settlement:
+    """The same when the job has ended: nobody runs again, so every end is an outcome."""
+    ends = tuple(
+        End(part.type, rank, pod, "succeeded" if pod.phase == "Succeeded" else "failed")
+        for part in seen.types
+        for rank, pod in part.ends.items()
+    )
+    after = _each(seen, ends, _outcomes) if ends else seen
+    return Settlement(after, Course.of(job.status, epoch=seen.epoch), after.outcomes, ends)
+
+
+def begin_anew(seen: Observation, *, outcomes: bool = False) -> Observation:
+    """What there is when an epoch has ended: nobody belongs to the present. Outcomes go too, unless they are to be shown a while."""
+    return replace(seen, types=tuple(_all_old(part, outcomes=outcomes) for part in seen.types))
+
+
+# ------------------------------------------------------------------------------------------------ judging
+
+
+def judge(pod: Pod, replicas: ReplicaSpec, charges: int, *, debugged: bool = False) -> Judgement:
+    """What the end of a pod means, after so many charged restarts."""
+    policy = replicas.restart_policy
+    if debugged or pod.annotations.get(DEBUG_ANNOTATION) == "true" or disrupted(pod):
+        return "uncharged"
+    left = policy.most is None or charges < policy.most
+    if pod.phase == "Succeeded":
+        return "charged" if policy.policy == "Always" and left else "succeeded"
+    codes = exit_codes(pod)
+    if codes.intersection(policy.exit_codes.never_restart):
+        return "failed"
+    if codes and codes.issubset(policy.exit_codes.not_charged):
+        return "uncharged"
+    return "charged" if left else "failed"
+
+
+def disrupted(pod: Pod) -> bool:
+    """Whether a pod failed because it was in the way: its node was drained, deleted or needed by others. That is nobody's failure."""
+    return pod.phase == "Failed" and any(found.type == DISRUPTION and found.status == "True" for found in pod.conditions)
+
+
+def exit_codes(pod: Pod) -> set[int]:
+    """Exit codes of the containers that failed."""
+    return {found.exit_code for found in (*pod.init_containers, *pod.containers) if found.exit_code}
+
+
+def _ends(job: Job, seen: Observation, course: Course) -> Iterator[End]:
+    debugged = job.spec.debugged
+    for part in seen.types:
+        if not part.ends and not part.lost:
+            continue
+        replicas = job.design.replicas[part.type]
+        limit, shared = replicas.restart_policy.most, replicas.restart_policy.scope == "Job"
+        for rank, pod in part.ends.items():
+            before = course.job_restarts if shared else part.ledger.charged.get(rank, 0)
+            judgement = judge(pod, replicas, before, debugged=debugged)
+            yield End(part.type, rank, pod, judgement, charges=before + (judgement == "charged"), limit=limit)
+        for rank, pod in part.lost.items():
+            yield End(part.type, rank, pod, "uncharged", lost=True)
+
+
+# ------------------------------------------------------------------------------------------------ what follows
+
+
+def _each(seen: Observation, ends: Sequence[End], change: Callable[[RanksOfType, Sequence[End]], RanksOfType]) -> Observation:
+    """An observation whose types are changed by their own ends."""
+    by_type: dict[str, list[End]] = {}
+    for end in ends:
+        by_type.setdefault(end.type, []).append(end)
+    return replace(seen, types=tuple(change(part, by_type[part.type]) if part.type in by_type else part for part in seen.types))
+
+
+def _after(part: RanksOfType, ends: Sequence[End], now: datetime, *, alone: bool) -> RanksOfType:
+    """The ranks once their ends are accounted for; `alone` unless the whole job is started again."""
+    part = _outcomes(part, ends)
+    if not alone or not any(end.restarts for end in ends):
+        return part
+    entries = Entries(part.ledger)
+    pods, old = list(part.pods), dict(part.old)
+    for end in ends:
+        if end.restarts:
+            entries.restart(end.rank, now, charged=end.judgement == "charged", forgiven=_ran_long(end.pod, now))
+            if (there := pods[end.rank]) is not None:
+                old[end.rank], pods[end.rank] = there, None
+    return replace(part, pods=tuple(pods), old=old, ledger=entries.ledger())
+
+
+def _outcomes(part: RanksOfType, ends: Sequence[End]) -> RanksOfType:
+    return replace(
+        part,
+        succeeded=part.succeeded | {end.rank for end in ends if end.judgement == "succeeded"},
+        failed=part.failed | {end.rank for end in ends if end.judgement == "failed"},
+        ends={},
+        lost={},
+    )
+
+
+def _all_old(part: RanksOfType, *, outcomes: bool) -> RanksOfType:
+    there = {rank: pod for rank, pod in enumerate(part.pods) if pod is not None}
+    nobody = frozenset[int]()
+    return replace(
+        part,
+        pods=(None,) * len(part.names),
+        old={**part.old, **there},
+        succeeded=part.succeeded if outcomes else nobody,
+        failed=part.failed if outcomes else nobody,
+        ends={},
+        lost={},
+    )
+
+
+def _ran_long(pod: Pod, now: datetime) -> bool:
+    begun = min((found.started for found in pod.containers if found.started), default=pod.created)
+    return begun is not None and now - begun >= FORGIVEN

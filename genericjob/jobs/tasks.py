@@ -1,0 +1,176 @@
+"""The replicas of a job as its status lists them, and how many there are in each phase.
+
+Outcomes and restarts are compact, and never left out: decisions are made from them. The list of replicas is for people. It is complete for
+jobs that are small enough to be read, and of larger ones it has only those that failed: an object has its limits.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from functools import lru_cache
+
+from genericjob.api import ranges
+from genericjob.api.names import ReplicaPhase
+from genericjob.api.status import Aggregate, ContainerStatus, Failure, Replica, Task
+from genericjob.reconcile.objects import Container, Pod
+
+from .job import Job
+from .ledger import Ledger
+from .observe import Observation, RanksOfType
+from .restarts import End
+
+LISTED = 1_000
+"""Jobs with more containers than this list only the replicas that failed, and of these the first hundred."""
+LISTED_OF_MANY = 100
+ALIASED = 100
+"""Jobs with more containers than this do not list them a second time, under the name that some clients know."""
+DETAILED = 100
+"""Ranks of a job of whose last failure the details are kept."""
+CODES = 64
+"""Different exit codes of a type that are counted apart."""
+DETAIL_LIMIT = 256
+"""Longest message and reason of a failure, in bytes."""
+
+_REPLICA_PHASES: dict[str, ReplicaPhase] = {
+    "": "Pending",  # the kubelet has not said anything yet
+    "Pending": "Pending",
+    "Running": "Running",
+    "Succeeded": "Succeeded",
+    "Failed": "Failed",
+    "Unknown": "Unknown",
+}
+
+
+def tasks_of(
+    job: Job, seen: Observation, ends: Sequence[End], now: datetime, *, ended: bool, paused: bool
+) -> tuple[tuple[Task, ...], Aggregate]:
+    """What the status says of replicas."""
+    stored = {task.type: task for task in job.status.tasks}
+    counts: Counter[str] = Counter(dict.fromkeys((*_REPLICA_PHASES.values(), "Creating", "Deleted"), 0))
+    tasks = []
+    room = DETAILED - sum(len(task.failures) for task in job.status.tasks)
+    for part in seen.types:
+        before = stored.get(part.type) or Task(part.type)
+        never_started = _never_started(job, part, before) if ended else ""
+        coming = ranges.parse(never_started) if ended else frozenset() if paused else part.open
+        replicas = _replicas(part, before, coming, {end.rank: end.pod for end in ends if end.type == part.type} if ends else {})
+        counts.update(replica.phase for replica in replicas)
+        failed = [end for end in ends if end.type == part.type and end.pod.phase == "Failed" and not end.lost] if ends else []
+        failures = _failures(part, before, failed, now, room)
+        room -= max(0, len(failures) - len(before.failures))
+        listed = tuple(replicas if job.design.lines <= LISTED else _worth_listing(replicas))
+        tasks.append(
+            Task(
+                type=part.type,
+                restart_count=part.ledger.total,
+                succeeded_ranks=_text(part.succeeded, before.succeeded_ranks),
+                failed_ranks=_text(part.failed, before.failed_ranks),
+                never_started_ranks=never_started,
+                failures=failures,
+                failed_exit_codes=_codes(before.failed_exit_codes, failed),
+                replicas=listed,
+                status=listed if job.design.lines <= ALIASED else (),
+                **_ledger(part.ledger, before, len(part.names)),
+            )
+        )
+    return tuple(tasks), Aggregate(**{phase.lower(): counts[phase] for phase in counts})
+
+
+def _replicas(part: RanksOfType, before: Task, coming: frozenset[int], ends: Mapping[int, Pod]) -> list[Replica]:
+    """All replicas; those that have no pod are being created, or were deleted."""
+    known = {replica.name: replica for replica in before.replicas} if None in part.pods else {}
+    found = []
+    for rank, (name, pod) in enumerate(zip(part.names, part.pods, strict=True)):
+        if pod is not None:
+            found.append(Replica(name, pod.uid, _REPLICA_PHASES.get(pod.phase, "Unknown"), _containers(pod.containers)))
+        elif rank in coming:
+            found.append(Replica(name, "", "Creating"))
+        else:
+            found.append(_deleted(name, ends.get(rank), known.get(name)))
+    return found
+
+
+def _deleted(name: str, last: Pod | None, known: Replica | None) -> Replica:
+    """A replica whose pod is gone and is not replaced. What is known of its end stays."""
+    if last:
+        return Replica(name, last.uid, "Deleted", _containers(last.containers))
+    return Replica(name, known.uid if known else "", "Deleted", known.containers if known else ())
+
+
+def _worth_listing(replicas: Iterable[Replica]) -> Iterator[Replica]:
+    left = LISTED_OF_MANY
+    for replica in replicas:
+        if replica.phase in ("Failed", "Unknown") and left:
+            left -= 1
+            yield replica
+
+
+def _text(ranks: frozenset[int], before: str) -> str:
+    return before if ranges.parse(before) == ranks else ranges.format(ranks)
+
+
+def _ledger(ledger: Ledger, before: Task, replicas: int) -> dict[str, dict[str, str]]:
+    return ledger.written() if ledger or before.charged_restarts or before.uncharged_restarts else {}
+
+
+def _never_started(job: Job, part: RanksOfType, before: Task) -> str:
+    """Ranks that had no pod when the job ended: one that appears later is nobody's wish any more."""
+    if job.status.completion_time is not None:
+        return before.never_started_ranks
+    return ranges.format(rank for rank in part.open if part.pods[rank] is None)
+
+
+@lru_cache(maxsize=8192)
+def _containers(containers: tuple[Container, ...]) -> tuple[ContainerStatus, ...]:
+    return tuple(ContainerStatus(found.name, found.state.capitalize(), found.exit_code, found.reason) for found in containers)
+
+
+# ------------------------------------------------------------------------------------------------ failures
+
+
+def _failures(part: RanksOfType, before: Task, ends: Sequence[End], now: datetime, room: int) -> tuple[Failure, ...]:
+    """The last failure of each rank, as long as there is room for another rank."""
+    if not ends and (not before.failures or before.failures[-1].rank < len(part.names)):
+        return before.failures
+    found = {failure.rank: failure for failure in before.failures if failure.rank < len(part.names)}
+    for end in ends:
+        if end.rank in found or room > 0:
+            room -= end.rank not in found
+            found[end.rank] = failure_of(end.rank, end.pod, now)
+    return tuple(found[rank] for rank in sorted(found))
+
+
+def failure_of(rank: int, pod: Pod, now: datetime) -> Failure:
+    """How a pod failed, in short."""
+    first = failed_container(pod)
+    return Failure(
+        rank,
+        pod.uid,
+        now.replace(microsecond=0),
+        first.exit_code if first else None,
+        _short(pod.reason or (first.reason if first else "")),
+        _short(pod.node),
+        _short(pod.message or (first.message if first else "")),
+    )
+
+
+def failed_container(pod: Pod) -> Container | None:
+    """The first of a pod's containers that failed."""
+    return next((found for found in (*pod.init_containers, *pod.containers) if found.exit_code), None)
+
+
+def _codes(before: Mapping[str, int], ends: Sequence[End]) -> dict[str, int]:
+    counts = dict(before)
+    for end in ends:
+        first = failed_container(end.pod)
+        code = str(first.exit_code) if first else _short(end.pod.reason) or "unknown"
+        if code not in counts and len(counts) >= CODES:
+            code = "other"
+        counts[code] = counts.get(code, 0) + 1
+    return counts
+
+
+def _short(text: str) -> str:
+    """Cut to a number of bytes, between two characters."""
+    data = text.encode()
+    return text if len(data) <= DETAIL_LIMIT else data[: DETAIL_LIMIT - 3].decode(errors="ignore") + "…"

@@ -1,0 +1,148 @@
+"""Pause and resume, and what becomes of pods, outcomes and times."""
+
+import pytest
+
+from genericjob.api.names import Rank
+from genericjob.jobs.decide import Try
+from unit.jobs import a_job, a_pod, later, planned, pods, settled
+
+ON, OFF = {"runMode": {"pause": {"enabled": True}}}, {"runMode": {"pause": {"enabled": False}}}
+
+
+def a_worker():
+    return a_job().type("worker", 2)
+
+
+def running():
+    return settled(a_worker(), pods(worker=["Running", "Running"]))
+
+
+def pausing():
+    return settled(running().having(**ON), pods(worker=["Running", "Running"]), now=later(10))
+
+
+@pytest.mark.parametrize("switch", [ON, {"suspend": True}, {"suspend": True, **ON}])
+def test_the_write_that_begins_a_pause_ends_the_epoch_and_then_the_pods_go(switch):
+    there = pods(worker=["Running", "Running"])
+    plan = planned(running().having(**switch), there, now=later(10))
+    assert plan.must_remember
+    assert plan.deletes == tuple(there)
+    assert plan.pods == ()
+    assert (plan.status.epoch, plan.status.pause_time, plan.status.phase) == (1, later(10), "Running")
+    assert [news.reason for news in plan.news] == ["Paused"]
+
+
+def test_a_pause_begins_once():
+    plan = planned(pausing(), pods(worker=["Running", "Running"]), now=later(11))
+    assert (plan.status.epoch, plan.must_remember, len(plan.deletes), plan.news) == (1, False, 2, ())
+
+
+def test_a_job_is_paused_when_all_pods_are_gone_or_going():
+    going = [a_pod(f"train-worker-{rank}", deleted=True) for rank in (0, 1)]
+    status = planned(pausing(), going, now=later(11)).status
+    assert status.phase == "Paused"
+    assert {found.type: found.status for found in status.conditions}["Paused"] == "True"
+    assert (status.aggregate.deleted, status.aggregate.creating) == (2, 0)
+    assert planned(pausing(), [going[0], a_pod("train-worker-1")], now=later(11)).status.phase == "Running"
+
+
+def test_a_job_that_is_created_paused_has_no_pods():
+    plan = planned(a_worker().having(suspend=True))
+    assert (plan.status.phase, plan.pods, plan.services) == ("Paused", (), ())
+
+
+def test_a_program_that_ends_well_because_it_was_stopped_has_not_succeeded():
+    stopped = [a_pod(f"train-worker-{rank}", "Succeeded", deleted=True) for rank in (0, 1)]
+    plan = planned(pausing(), stopped, now=later(11))
+    assert (plan.status.phase, plan.status.tasks[0].succeeded_ranks) == ("Paused", "")
+
+
+def test_a_job_that_was_won_before_its_pause_stays_won():
+    plan = planned(running().having(**ON), pods(worker=["Succeeded", "Succeeded"]))
+    assert plan.status.phase == "Succeeded"
+
+
+def test_to_pause_a_finished_job_does_nothing():
+    job = settled(a_worker(), pods(worker=["Succeeded", "Succeeded"])).having(**ON)
+    plan = planned(job, pods(worker=["Succeeded", "Succeeded"]))
+    assert (plan.status.phase, plan.deletes, plan.must_remember) == ("Succeeded", (), False)
+
+
+def test_a_resumed_job_creates_every_rank_again_even_those_that_had_ended():
+    job = settled(a_worker(), pods(worker=["Succeeded", "Running"]))
+    job = settled(job.having(**ON), pods(worker=["Succeeded", "Running"]), now=later(10))
+    assert job.build().status.tasks[0].succeeded_ranks == "0"
+    plan = planned(job.having(**OFF), now=later(70))
+    assert plan.must_remember
+    assert plan.pods == (Try(Rank("worker", 0)), Try(Rank("worker", 1)))
+    status = plan.status
+    assert (status.phase, status.epoch, status.resumes, status.pause_time, status.paused_seconds) == ("Resuming", 1, 1, None, 60)
+    assert status.tasks[0].succeeded_ranks == ""
+
+
+def test_who_changes_his_mind_half_way_waits_until_all_old_pods_are_gone():
+    job = pausing().having(**OFF)
+    there = [a_pod("train-worker-0", deleted=True), a_pod("train-worker-1")]
+    plan = planned(job, there, now=later(12))
+    assert plan.must_remember
+    assert plan.deletes == (there[1],)
+    assert plan.pods == ()
+    job = job.status(plan.status)
+    assert planned(job, there[:1], now=later(13)).pods == ()
+    assert len(planned(job, now=later(14)).pods) == 2
+
+
+def test_and_who_changes_it_back_begins_another_epoch():
+    job = settled(pausing().having(**OFF), now=later(12))
+    there = [a_pod("train-worker-0", epoch=1)]
+    plan = planned(job.having(**ON), there, now=later(13))
+    assert (plan.status.epoch, plan.status.resumes, plan.deletes) == (2, 1, (there[0],))
+
+
+def test_a_job_resumes_until_it_runs():
+    job = settled(pausing().having(**OFF), now=later(12))
+    status = planned(job, [a_pod("train-worker-0", epoch=1)], now=later(13)).status
+    assert status.phase == "Resuming"
+    assert planned(job, [a_pod("train-worker-0", epoch=1), a_pod("train-worker-1", "Pending", epoch=1)]).status.phase == "Running"
+
+
+def test_charges_outlive_a_pause():
+    job = a_job().type("worker", 1, restartPolicy={"policy": "OnFailure", "limit": 3})
+    job = settled(job, pods(worker=["Failed"]))
+    job = settled(job.having(**ON), now=later(5))
+    plan = planned(job.having(**OFF), now=later(6))
+    assert plan.status.tasks[0].charged_restarts == {"1": "0"}
+    assert plan.pods == (Try(Rank("worker", 0), 1, 1),)
+
+
+def test_ranks_that_were_taken_away_in_a_pause_lose_pods_services_and_what_is_known_of_them():
+    job = a_job().type("worker", 3, restartPolicy={"policy": "OnFailure", "limit": 3}).having(service={"ports": [{"port": 80}]})
+    services = [f"train-worker-{rank}" for rank in range(3)]
+    job = settled(job, pods(worker=["Succeeded", "Running", "Failed"]), services=services)
+    job = settled(job.having(suspend=True), services=services)
+    status = job.build().status
+    smaller = a_job().type("worker", 1).having(service={"ports": [{"port": 80}]}, suspend=True).status(status)
+    left = a_pod("train-worker-2")
+    plan = planned(smaller, [left], services=services)
+    assert [found.name for found in plan.deletes] == ["train-worker-2", "train-worker-1", "train-worker-2"]
+    (task,) = plan.status.tasks
+    assert (task.succeeded_ranks, task.charged_restarts, task.failures, sum_of(plan)) == ("0", {}, (), 1)
+
+
+def sum_of(plan):
+    counts = plan.status.aggregate
+    return sum(getattr(counts, name) for name in counts.__struct_fields__)
+
+
+def test_pods_say_so_if_the_status_has_forgotten_the_epoch():
+    plan = planned(a_worker(), [a_pod("train-worker-0", epoch=4), a_pod("train-worker-1", epoch=3)])
+    assert plan.status.epoch == 4
+    assert [pod.name for pod in plan.deletes] == ["train-worker-1"]
+    assert plan.pods == ()
+
+
+def test_nothing_changes_while_a_job_is_paused():
+    job = settled(pausing(), now=later(11))
+    plan = planned(job, now=later(1000))
+    assert plan.status == job.build().status
+    assert (plan.look_again, plan.deletes, plan.pods) == (None, (), ())
