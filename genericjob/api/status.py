@@ -88,7 +88,7 @@ class Task(_Status, frozen=True, omit_defaults=True):
     restart_count: Annotated[int, Meta(description="How many restarts were charged to replicas of this type, in sum.")] = shown(0)
     succeeded_ranks: Annotated[str, Meta(description="Ranks that ended well: 0-99,105. They are never run again.")] = ""
     failed_ranks: Annotated[str, Meta(description="Ranks that failed for good.")] = ""
-    never_started_ranks: Annotated[str, Meta(description="Ranks that had no pod when the job ended.")] = ""
+    absent_ranks: Annotated[str, Meta(description="Ranks without an outcome that have no pod since the job ended.")] = ""
     charged_restarts: Annotated[RanksBy, Meta(description="Ranks by how many restarts they were charged with.")] = {}
     uncharged_restarts: Annotated[
         RanksBy, Meta(description="Ranks by how often they were started again for reasons that are nobody's failure.")

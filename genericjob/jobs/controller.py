@@ -132,7 +132,7 @@ class JobController:
             return self._expire(stored, job)
         done = self._apply(job, plan)
         self._tell(job, plan.news + done.news)
-        if done.done and done.done < len(plan.deletes) + len(plan.services) + len(plan.pods):
+        if done.done and done.trouble is None and done.again is None and done.done < plan.size:
             return MORE
         if plan.must_remember or done.created:
             return Result.again_in(STALE)  # the events of our own writes bring us back before that, and then there is more to show

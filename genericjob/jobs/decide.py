@@ -9,7 +9,7 @@ for; then the rules are asked, then the deadline, then whether the user wants a 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from genericjob.api.names import FINAL_PHASES, Rank, Reason
 from genericjob.api.status import GenericJobStatus
@@ -37,8 +37,7 @@ class News:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class Try:
+class Try(NamedTuple):
     """A pod to be created: which rank, and which attempt of it."""
 
     rank: Rank
@@ -62,6 +61,11 @@ class Plan:
     """Whether the job itself is to be deleted."""
     look_again: datetime | None = None
     """When time alone will change the answer."""
+
+    @property
+    def size(self) -> int:
+        """How many objects it deletes and creates."""
+        return len(self.deletes) + len(self.services) + len(self.pods)
 
 
 def decide(job: Job, seen: Observation, now: datetime) -> Plan:
@@ -117,10 +121,13 @@ def _missing(seen: Observation, course: Course, now: datetime) -> tuple[tuple[Tr
     for part in seen.types:
         if None not in part.pods:
             continue
-        for rank, pod in enumerate(part.pods):
-            if pod is not None or rank in part.succeeded or rank in part.failed or rank in part.old:
-                continue
-            moment = part.ledger.not_before(rank) if part.ledger else None
+        settled = part.succeeded | part.failed | part.old.keys()
+        missing = [rank for rank, pod in enumerate(part.pods) if pod is None and rank not in settled]
+        if not part.ledger:
+            tries += [Try(Rank(part.type, rank)) for rank in missing]
+            continue
+        for rank in missing:
+            moment = part.ledger.not_before(rank)
             if moment is not None and moment > now:
                 later.append(moment)
             else:

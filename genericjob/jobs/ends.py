@@ -67,8 +67,8 @@ def late(job: Job, seen: Observation) -> Iterator[Pod]:
     stored = {task.type: task for task in job.status.tasks}
     for part in seen.types:
         task = stored.get(part.type)
-        if task and task.never_started_ranks:
-            pods = (part.pods[rank] for rank in ranges.parse(task.never_started_ranks) if rank < len(part.pods))
+        if task and task.absent_ranks:
+            pods = (part.pods[rank] for rank in ranges.parse(task.absent_ranks) if rank < len(part.pods))
             yield from (pod for pod in pods if pod is not None and pod.deleted is None)
 
 

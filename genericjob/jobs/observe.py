@@ -100,8 +100,8 @@ def observe(job: Job, pods: Iterable[Pod], *, services: Collection[Service] = ()
     by_name = {pod.name: pod for pod in pods}
     gone = {pod.name: pod for pod in departed}
     stored = {task.type: task for task in job.status.tasks}
-    latest = max((number(pod, EPOCH_ANNOTATION) for pod in by_name.values()), default=0)
-    epoch = max(job.status.epoch, latest)  # THE LARGER WINS, as with attempts
+    told = {pod.annotations.get(EPOCH_ANNOTATION, "0") for pod in by_name.values()}
+    epoch = max(job.status.epoch, *map(_number, told), 0)  # THE LARGER WINS, as with attempts
     types = tuple(
         _Looking(epoch, names, stored.get(type), gone).ranks(type, tuple(map(by_name.get, names)))
         for type, names in job.design.names.items()
@@ -126,27 +126,34 @@ class _Looking:
         self._ledger = Ledger.of(stored, total)
 
     def ranks(self, type: str, there: tuple[Pod | None, ...]) -> RanksOfType:
+        """Sort them. Every rank of every job comes by here at every look: the loop is plain, and calls nothing for the usual pod."""
         ledger = self._with_what_pods_say(there)
         current = list(there)
         old: dict[int, Pod] = {}
         ends: dict[int, Pod] = {}
         lost: dict[int, Pod] = {}
-        plain = not ledger  # NOBODY WAS STARTED AGAIN, as in most jobs at most times: no number has to be worked out
+        epoch, attempt = self._epoch_text, "0"
         for rank, pod in enumerate(there):
-            if pod is not None:
-                if not self._is_current(pod, 0 if plain else ledger.attempt(rank)):
-                    old[rank], current[rank] = pod, None
-                elif pod.phase in FINISHED and pod.deleted is None and rank not in self._succeeded and rank not in self._failed:
-                    ends[rank] = pod
-            if self._gone and (departed := self._gone.get(self._names[rank])):
-                self._departed(rank, departed, ledger.attempt(rank), current, old, ends, lost)
+            if pod is None:
+                continue
+            if ledger:
+                attempt = str(ledger.attempt(rank))
+            notes = pod.annotations
+            if (notes.get(EPOCH_ANNOTATION) != epoch or notes.get(ATTEMPT_ANNOTATION) != attempt) and not self._is_current(pod, attempt):
+                old[rank], current[rank] = pod, None
+            elif pod.phase in FINISHED and pod.deleted is None and rank not in self._succeeded and rank not in self._failed:
+                ends[rank] = pod
+        if self._gone:
+            for rank, name in enumerate(self._names):
+                if departed := self._gone.get(name):
+                    self._departed(rank, departed, str(ledger.attempt(rank)), current, old, ends, lost)
         return RanksOfType(type, self._names, tuple(current) if old else there, old, self._succeeded, self._failed, ledger, ends, lost)
 
     def _departed(
         self,
         rank: int,
         pod: Pod,
-        attempt: int,
+        attempt: str,
         current: list[Pod | None],
         old: dict[int, Pod],
         ends: dict[int, Pod],
@@ -163,19 +170,17 @@ class _Looking:
         elif heir is None:
             lost[rank] = pod
 
-    def _is_current(self, pod: Pod, attempt: int) -> bool:
-        notes = pod.annotations
-        if notes.get(EPOCH_ANNOTATION, "0") == self._epoch_text and notes.get(ATTEMPT_ANNOTATION, "0") == str(attempt):
-            return True
-        return number(pod, EPOCH_ANNOTATION) == self._epoch and number(pod, ATTEMPT_ANNOTATION) == attempt
+    def _is_current(self, pod: Pod, attempt: str) -> bool:
+        return (number(pod, EPOCH_ANNOTATION), str(number(pod, ATTEMPT_ANNOTATION))) == (self._epoch, attempt)
 
     def _with_what_pods_say(self, there: Iterable[Pod | None]) -> Ledger:
         """The ledger; where pods know of more restarts than the status does, theirs."""
         more = [
             (rank, pod)
             for rank, pod in enumerate(there)
-            if pod is not None and (notes := pod.annotations) and notes.get(ATTEMPT_ANNOTATION, "0") != "0"
-            if number(pod, ATTEMPT_ANNOTATION) > self._ledger.attempt(rank)
+            if pod is not None
+            and pod.annotations.get(ATTEMPT_ANNOTATION, "0") != "0"
+            and number(pod, ATTEMPT_ANNOTATION) > self._ledger.attempt(rank)
         ]
         if not more:
             return self._ledger
@@ -193,5 +198,8 @@ def _within(text: str, total: int) -> frozenset[int]:
 
 def number(pod: Pod, annotation: str) -> int:
     """A number that we have written on a pod; of one that somebody has spoilt, 0."""
-    text = pod.annotations.get(annotation, "0")
+    return _number(pod.annotations.get(annotation, "0"))
+
+
+def _number(text: str) -> int:
     return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0  # nobody counts further

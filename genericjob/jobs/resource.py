@@ -70,7 +70,7 @@ def read_status(stored: StoredJob) -> GenericJobStatus:
     try:
         found = _status.decode(stored.status)
         for task in found.tasks:
-            for text in (task.succeeded_ranks, task.failed_ranks, task.never_started_ranks):
+            for text in (task.succeeded_ranks, task.failed_ranks, task.absent_ranks):
                 ranges.parse(text)
             Ledger.of(task, MAX_REPLICAS)
     except (

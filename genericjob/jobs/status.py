@@ -122,12 +122,13 @@ class _Story:
     def _initialized(self) -> Statement:
         job, counts = self._job, self._counts
         before = condition(job.status, "Initialized")
-        if before and before.status == "True":
-            return True, before.reason, before.message
+        if before and (before.status == "True" or job.status.completion_time):
+            return before.status == "True", before.reason, before.message
         if self._course.paused:
             return False, Reason.PAUSED, "The job was paused before all of its replicas were created."
         services = len(self._settled.seen.missing_services(job))
-        if not counts.creating and not services:
+        absent = any(task.absent_ranks for task in self._tasks)
+        if not counts.creating and not services and not absent:
             return True, Reason.INITIALIZED, INITIALIZED
         if before and before.reason in TROUBLES and job.status.observed_generation == job.generation:
             return False, before.reason, before.message
@@ -157,11 +158,9 @@ class _Story:
         return False, self.phase, "The job waits for its replicas to run."
 
     def _paused(self) -> Statement:
-        if self._ended:
-            return False, self._ended.reason, self._ended.message
         if self.phase == "Paused":
             return True, Reason.PAUSED, "The job is paused."
-        if self._course.paused:
+        if self._course.paused and not self._ended:
             return False, Reason.PAUSING, "The job waits for its replicas to end."
         if self.phase == "Resuming":
             return False, Reason.RESUMING, "The job goes on after a pause."

@@ -51,8 +51,7 @@ def tasks_of(
     room = DETAILED - sum(len(task.failures) for task in job.status.tasks)
     for part in seen.types:
         before = stored.get(part.type) or Task(part.type)
-        never_started = _never_started(job, part, before) if ended else ""
-        coming = ranges.parse(never_started) if ended else frozenset() if paused else part.open
+        coming = frozenset() if ended or paused else part.open
         replicas = _replicas(part, before, coming, {end.rank: end.pod for end in ends if end.type == part.type} if ends else {})
         counts.update(replica.phase for replica in replicas)
         failed = [end for end in ends if end.type == part.type and end.pod.phase == "Failed" and not end.lost] if ends else []
@@ -65,7 +64,7 @@ def tasks_of(
                 restart_count=part.ledger.total,
                 succeeded_ranks=_text(part.succeeded, before.succeeded_ranks),
                 failed_ranks=_text(part.failed, before.failed_ranks),
-                never_started_ranks=never_started,
+                absent_ranks=_absent(part, before) if ended else "",
                 failures=failures,
                 failed_exit_codes=_codes(before.failed_exit_codes, failed),
                 replicas=listed,
@@ -91,10 +90,10 @@ def _replicas(part: RanksOfType, before: Task, coming: frozenset[int], ends: Map
 
 
 def _deleted(name: str, last: Pod | None, known: Replica | None) -> Replica:
-    """A replica whose pod is gone and is not replaced. What is known of its end stays."""
-    if last:
-        return Replica(name, last.uid, "Deleted", _containers(last.containers))
-    return Replica(name, known.uid if known else "", "Deleted", known.containers if known else ())
+    """A replica whose pod is gone and is not replaced. What is known of its end stays; what it did before that is not true any more."""
+    containers = _containers(last.containers) if last else known.containers if known else ()
+    uid = last.uid if last else known.uid if known else ""
+    return Replica(name, uid, "Deleted", tuple(found for found in containers if found.exit_code is not None))
 
 
 def _worth_listing(replicas: Iterable[Replica]) -> Iterator[Replica]:
@@ -113,11 +112,10 @@ def _ledger(ledger: Ledger, before: Task, replicas: int) -> dict[str, dict[str, 
     return ledger.written() if ledger or before.charged_restarts or before.uncharged_restarts else {}
 
 
-def _never_started(job: Job, part: RanksOfType, before: Task) -> str:
-    """Ranks that had no pod when the job ended: one that appears later is nobody's wish any more."""
-    if job.status.completion_time is not None:
-        return before.never_started_ranks
-    return ranges.format(rank for rank in part.open if part.pods[rank] is None)
+def _absent(part: RanksOfType, before: Task) -> str:
+    """Ranks without an outcome that have no pod since the job ended: one that appears from now on is nobody's wish."""
+    absent = frozenset(rank for rank in part.open if part.pods[rank] is None)
+    return _text(absent | {rank for rank in ranges.parse(before.absent_ranks) if rank in part.open}, before.absent_ranks)
 
 
 @lru_cache(maxsize=8192)

@@ -50,7 +50,7 @@ def _all(seen: Observation) -> Iterator[Pod]:
 def _each(seen: Observation, now: datetime) -> Iterator[Waiting]:
     for pod in _all(seen):
         if pod.deleted is not None:
-            if now > pod.deleted + PATIENCE:
+            if now >= pod.deleted + PATIENCE:
                 yield _stuck(pod)
         elif pod.phase in ("Pending", "") and (why := _held_up(pod)):
             yield why

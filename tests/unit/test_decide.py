@@ -79,6 +79,13 @@ def test_a_pod_that_appears_after_the_end_is_deleted():
     assert planned(job, pods(worker=["Failed", "Running"])).deletes == ()
 
 
+def test_so_is_one_of_a_rank_that_had_one_at_the_end_and_lost_it_since():
+    job = settled(a_job().type("worker", 2).failure({"worker": [0]}), pods(worker=["Failed", "Running"]))
+    job = settled(job, pods(worker=["Failed", None]))
+    again = a_pod("train-worker-1", "Pending", uid="another")
+    assert planned(job, pods(worker=["Failed", again])).deletes == (again,)
+
+
 def test_a_late_pod_that_is_already_going_is_left_to_go():
     job = settled(a_job().type("worker", 2).failure({"worker": [0]}), pods(worker=["Failed", None]))
     assert planned(job, [*pods(worker=["Failed"]), a_pod("train-worker-1", deleted=True)]).deletes == ()

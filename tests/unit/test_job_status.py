@@ -95,8 +95,20 @@ def test_what_is_known_of_a_pod_stays_when_it_is_gone():
 def test_after_the_end_a_pod_that_goes_was_deleted_and_nobody_creates_one():
     job = settled(a_job().type("worker", 3).success({"worker": [0]}), pods(worker=["Succeeded", a_pod("train-worker-1", uid="abc"), None]))
     found = status(job, pods(worker=["Succeeded", None, None]))
-    assert found.aggregate == Aggregate(succeeded=1, deleted=1, creating=1)  # the last one never had a pod
-    assert [(one.phase, one.uid) for one in found.tasks[0].replicas[1:]] == [("Deleted", "abc"), ("Creating", "")]
+    assert found.aggregate == Aggregate(succeeded=1, deleted=2)
+    assert [(one.phase, one.uid) for one in found.tasks[0].replicas[1:]] == [("Deleted", "abc"), ("Deleted", "")]
+    assert found.tasks[0].absent_ranks == "1-2"
+
+
+def test_a_pod_that_comes_after_the_end_makes_no_job_initialized():
+    job = settled(a_job().type("worker", 2).success({"worker": [0]}), pods(worker=["Succeeded", None]))
+    assert told(job.build().status, "Initialized")[0] == "False"
+    assert told(status(job, pods(worker=["Succeeded", "Pending"])), "Initialized")[0] == "False"
+
+
+def test_of_a_pod_that_was_deleted_while_it_ran_nothing_untrue_is_said():
+    job = settled(a_job().type("worker", 2).success({"worker": [0]}), pods(worker=["Succeeded", "Running"]))
+    assert status(job, pods(worker=["Succeeded", None])).tasks[0].replicas[1].containers == ()
 
 
 def test_conditions_change_their_time_only_with_their_status():

@@ -55,7 +55,7 @@ def test_a_pod_that_does_not_go_is_named_with_its_node():
     going = a_pod("train-worker-0", "Running", deleted=True, node="n7", finalizers=("example.com/hold",))
     plan = planned(job, [going], now=later(1))
     assert plan.look_again == later(5)
-    told = running(planned(job, [going], now=later(6)))
+    told = running(planned(job, [going], now=later(5.01)))
     assert told[:2] == ("False", "StuckTerminating")
     assert "Pod[train-worker-0] on node n7 was to be gone by 2026-01-01T12:00:00Z" in told[2]
     assert "example.com/hold" in told[2]
