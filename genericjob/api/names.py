@@ -89,7 +89,6 @@ class Reason:
     RULE_NEVER_FIRES: Final = "RuleNeverFires"
     TEMPLATE_OVERRIDDEN: Final = "TemplateOverridden"
     SERVER_WARNING: Final = "ServerWarning"
-    NOT_YET_SUPPORTED: Final = "NotYetSupported"
     CREATED: Final = "SuccessfulCreate"
 
 

@@ -4,6 +4,7 @@ Everything that happens comes as news to one thread, which shows it: lines of pr
 ended, or Ctrl-C was pressed, what still runs is deleted as kubectl would, and the run waits for it; another Ctrl-C kills it.
 """
 
+import logging
 import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -33,7 +34,7 @@ from .screen import JobView, RankView, Screen
 
 LINES_AHEAD = 10_000
 """Lines that programs may be ahead of the screen; then they wait, as they would for a slow terminal."""
-HOPELESS = (Reason.FAILED_CREATE, Reason.INVALID_SPEC, Reason.NAME_CONFLICT, Reason.NOT_YET_SUPPORTED)
+HOPELESS = (Reason.FAILED_CREATE, Reason.INVALID_SPEC, Reason.NAME_CONFLICT, Reason.PAUSED)
 """Troubles that pass on a cluster, where people mend things; here nobody can."""
 OVER = ("Succeeded", "Failed")
 
@@ -45,6 +46,7 @@ def run(file: File) -> None:
 
     Exit code 0 when all jobs have succeeded, 1 when one has failed, 2 when the file is wrong, 130 after Ctrl-C.
     """
+    logging.basicConfig(level=logging.ERROR, format="genericjob: %(message)s")  # what is less is on the screen, as news of the job
     try:
         code = Run(read(file), Screen()).go()
     except BadInputError as error:

@@ -22,7 +22,7 @@ from .job import Job
 from .observe import FINISHED, Observation
 from .restarts import End, Settlement, begin_anew, settle, settle_after_the_end
 from .rules import Verdict, verdict
-from .status import how_it_failed, status_of
+from .status import how_it_ended, status_of
 
 TOLD_ONE_BY_ONE = 10
 """Restarts of one look; more of them are told in sum."""
@@ -207,7 +207,7 @@ def _after_the_end(job: Job, seen: Observation, now: datetime) -> Plan:
 def _restarts(settled: Settlement) -> tuple[News, ...]:
     """What a user should hear about ranks that are started again."""
     if cause := settled.job_restarts:
-        return (News("Warning", Reason.RESTARTING_JOB, f"{_told(cause)} of the whole job"),)
+        return (News("Warning", Reason.RESTARTING_JOB, _told(cause, what="restart of the whole job")),)
     again = [end for end in settled.ends if end.restarts]
     told = tuple(News("Warning", Reason.RESTARTING, _told(end)) for end in again[:TOLD_ONE_BY_ONE])
     if len(again) > TOLD_ONE_BY_ONE:
@@ -215,13 +215,10 @@ def _restarts(settled: Settlement) -> tuple[News, ...]:
     return told
 
 
-def _told(end: End) -> str:
-    pod = end.pod
-    where = f" on node {pod.node}" if pod.node else ""
-    if end.lost:
-        return f"Pod[{pod.name}]{where} was deleted; restart, not charged"
-    count = f"restart {end.charges} of {'any number' if end.limit is None else end.limit}"
-    return f"{how_it_failed(pod)}{where}; {count if end.judgement == 'charged' else 'restart, not charged'}"
+def _told(end: End, *, what: str = "restart") -> str:
+    where = f" on node {end.pod.node}" if end.pod and end.pod.node else ""
+    count = f" {end.charges} of {'any number' if end.limit is None else end.limit}" if end.judgement == "charged" else ", not charged"
+    return f"{how_it_ended(end)}{where}; {what}{count}"
 
 
 def remarks(job: Job) -> tuple[News, ...]:

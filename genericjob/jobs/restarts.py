@@ -36,13 +36,17 @@ class End:
 
     type: str
     rank: int
-    pod: Pod
+    name: str
+    pod: Pod | None
+    """As it was last seen; None if nobody saw it go."""
     judgement: Judgement
     lost: bool = False
     """Whether the pod vanished before it ended."""
     charges: int = 0
     """Restarts that the rank, or with scope Job the job, is charged with now."""
     limit: int | None = None
+    together: bool = False
+    """Whether nobody may run again alone."""
 
     @property
     def restarts(self) -> bool:
@@ -74,23 +78,23 @@ def settle(job: Job, seen: Observation, now: datetime) -> Settlement:
     ends = tuple(_ends(job, seen, course))
     if not ends:
         return Settlement(seen, course, seen.outcomes)
-    cause = _cause_of_a_joint_restart(job, ends)
+    cause = _cause_of_a_joint_restart(ends)
     after = _each(seen, ends, lambda part, own: _after(part, own, now, alone=cause is None))
     if cause is None:
         return Settlement(after, course, after.outcomes, ends)
     return Settlement(begin_anew(after), course.restarting(now, charged=cause.judgement == "charged"), after.outcomes, ends, cause)
 
 
-def _cause_of_a_joint_restart(job: Job, ends: Sequence[End]) -> End | None:
-    """One end for which nobody may go on alone; rather one that is charged."""
-    shared = [end for end in ends if end.restarts and job.design.replicas[end.type].restart_policy.scope == "Job"]
+def _cause_of_a_joint_restart(ends: Sequence[End]) -> End | None:
+    """One end after which nobody may run again alone; rather one that is charged."""
+    shared = [end for end in ends if end.restarts and end.together]
     return next((end for end in shared if end.judgement == "charged"), shared[0] if shared else None)
 
 
 def settle_after_the_end(job: Job, seen: Observation) -> Settlement:
     """The same when the job has ended: nobody runs again, so every end is an outcome."""
     ends = tuple(
-        End(part.type, rank, pod, "succeeded" if pod.phase == "Succeeded" else "failed")
+        End(part.type, rank, part.names[rank], pod, "succeeded" if pod.phase == "Succeeded" else "failed")
         for part in seen.types
         for rank, pod in part.ends.items()
     )
@@ -135,16 +139,24 @@ def exit_codes(pod: Pod) -> set[int]:
 def _ends(job: Job, seen: Observation, course: Course) -> Iterator[End]:
     debugged = job.spec.debugged
     for part in seen.types:
-        if not part.ends and not part.lost:
-            continue
         replicas = job.design.replicas[part.type]
-        limit, shared = replicas.restart_policy.most, replicas.restart_policy.scope == "Job"
+        together = replicas.restart_policy.scope == "Job" and not debugged
         for rank, pod in part.ends.items():
-            before = course.job_restarts if shared else part.ledger.charged.get(rank, 0)
+            before = course.job_restarts if together else part.ledger.charged.get(rank, 0)
             judgement = judge(pod, replicas, before, debugged=debugged)
-            yield End(part.type, rank, pod, judgement, charges=before + (judgement == "charged"), limit=limit)
+            charges = before + (judgement == "charged")
+            yield End(part.type, rank, pod.name, pod, judgement, False, charges, replicas.restart_policy.most, together)
         for rank, pod in part.lost.items():
-            yield End(part.type, rank, pod, "uncharged", lost=True)
+            yield End(part.type, rank, pod.name, pod, "uncharged", lost=True, together=together)
+        if together and job.status.phase == "Running" and not part.ends and not part.lost and None in part.pods:
+            yield from _unseen(part)
+
+
+def _unseen(part: RanksOfType) -> Iterator[End]:
+    """A job that runs had all of its pods, and nobody of this type is started again alone: who is not there was lost unseen."""
+    for rank, pod in enumerate(part.pods):
+        if pod is None and rank in part.open and rank not in part.old:
+            yield End(part.type, rank, part.names[rank], None, "uncharged", lost=True, together=True)
 
 
 # ------------------------------------------------------------------------------------------------ what follows
@@ -197,6 +209,8 @@ def _all_old(part: RanksOfType, *, outcomes: bool) -> RanksOfType:
     )
 
 
-def _ran_long(pod: Pod, now: datetime) -> bool:
+def _ran_long(pod: Pod | None, now: datetime) -> bool:
+    if pod is None:
+        return False
     begun = min((found.started for found in pod.containers if found.started), default=pod.created)
     return begun is not None and now - begun >= FORGIVEN

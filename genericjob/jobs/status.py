@@ -15,7 +15,7 @@ from genericjob.reconcile.objects import Pod
 from .course import Course
 from .job import Job
 from .observe import Observation
-from .restarts import Settlement
+from .restarts import End, Settlement
 from .rules import Verdict
 from .tasks import failed_container, tasks_of
 from .waiting import Waiting, waiting
@@ -151,7 +151,7 @@ class _Story:
         if self._waiting:
             return False, self._waiting.reason, str(self._waiting)
         if cause := self._settled.job_restarts:
-            return False, Reason.RESTARTING_JOB, f"All replicas are started again: {how_it_failed(cause.pod)}"
+            return False, Reason.RESTARTING_JOB, f"All replicas are started again: {how_it_ended(cause)}"
         before = condition(self._before, "Running")
         if before and before.reason == Reason.RESTARTING_JOB:
             return False, before.reason, before.message
@@ -211,6 +211,11 @@ def how_it_failed(pod: Pod) -> str:
         return f"Pod[{pod.name}] exited with code 0"
     told = _words(first.exit_code if first else None, (pod.reason or first.reason) if first else pod.reason, pod.message)
     return f"Pod[{pod.name}] {told}"
+
+
+def how_it_ended(end: End) -> str:
+    """The same of an end, and of a pod that vanished."""
+    return f"Pod[{end.name}] was deleted" if end.lost or end.pod is None else how_it_failed(end.pod)
 
 
 def _words(exit_code: int | None, reason: str, message: str) -> str:

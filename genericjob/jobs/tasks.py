@@ -49,12 +49,17 @@ def tasks_of(
     counts: Counter[str] = Counter(dict.fromkeys((*_REPLICA_PHASES.values(), "Creating", "Deleted"), 0))
     tasks = []
     room = DETAILED - sum(len(task.failures) for task in job.status.tasks)
+    last: dict[str, dict[int, Pod]] = {}
+    for end in ends:
+        if end.pod is not None and not end.lost:
+            last.setdefault(end.type, {})[end.rank] = end.pod
     for part in seen.types:
         before = stored.get(part.type) or Task(part.type)
         coming = frozenset() if ended or paused else part.open
-        replicas = _replicas(part, before, coming, {end.rank: end.pod for end in ends if end.type == part.type} if ends else {})
+        ended_pods = last.get(part.type, {})
+        replicas = _replicas(part, before, coming, ended_pods)
         counts.update(replica.phase for replica in replicas)
-        failed = [end for end in ends if end.type == part.type and end.pod.phase == "Failed" and not end.lost] if ends else []
+        failed = {rank: pod for rank, pod in ended_pods.items() if pod.phase == "Failed"}
         failures = _failures(part, before, failed, now, room)
         room -= max(0, len(failures) - len(before.failures))
         listed = tuple(replicas if job.design.lines <= LISTED else _worth_listing(replicas))
@@ -66,7 +71,7 @@ def tasks_of(
                 failed_ranks=_text(part.failed, before.failed_ranks),
                 absent_ranks=_absent(part, before) if ended else "",
                 failures=failures,
-                failed_exit_codes=_codes(before.failed_exit_codes, failed),
+                failed_exit_codes=_codes(before.failed_exit_codes, failed.values()),
                 replicas=listed,
                 status=listed if job.design.lines <= ALIASED else (),
                 **_ledger(part.ledger, before, len(part.names)),
@@ -126,15 +131,15 @@ def _containers(containers: tuple[Container, ...]) -> tuple[ContainerStatus, ...
 # ------------------------------------------------------------------------------------------------ failures
 
 
-def _failures(part: RanksOfType, before: Task, ends: Sequence[End], now: datetime, room: int) -> tuple[Failure, ...]:
+def _failures(part: RanksOfType, before: Task, pods: Mapping[int, Pod], now: datetime, room: int) -> tuple[Failure, ...]:
     """The last failure of each rank, as long as there is room for another rank."""
-    if not ends and (not before.failures or before.failures[-1].rank < len(part.names)):
+    if not pods and (not before.failures or before.failures[-1].rank < len(part.names)):
         return before.failures
     found = {failure.rank: failure for failure in before.failures if failure.rank < len(part.names)}
-    for end in ends:
-        if end.rank in found or room > 0:
-            room -= end.rank not in found
-            found[end.rank] = failure_of(end.rank, end.pod, now)
+    for rank, pod in pods.items():
+        if rank in found or room > 0:
+            room -= rank not in found
+            found[rank] = failure_of(rank, pod, now)
     return tuple(found[rank] for rank in sorted(found))
 
 
@@ -157,11 +162,11 @@ def failed_container(pod: Pod) -> Container | None:
     return next((found for found in (*pod.init_containers, *pod.containers) if found.exit_code), None)
 
 
-def _codes(before: Mapping[str, int], ends: Sequence[End]) -> dict[str, int]:
+def _codes(before: Mapping[str, int], pods: Iterable[Pod]) -> dict[str, int]:
     counts = dict(before)
-    for end in ends:
-        first = failed_container(end.pod)
-        code = str(first.exit_code) if first else _short(end.pod.reason) or "unknown"
+    for pod in pods:
+        first = failed_container(pod)
+        code = str(first.exit_code) if first else _short(pod.reason) or "unknown"
         if code not in counts and len(counts) >= CODES:
             code = "other"
         counts[code] = counts.get(code, 0) + 1

@@ -260,6 +260,20 @@ def test_who_was_in_the_way_takes_the_others_along_and_nobody_is_charged():
     assert len(plan.deletes) == 3
 
 
+def test_so_does_who_vanished_while_no_controller_looked():
+    job = settled(a_gang(limit=0), pods(ps=["Running"], worker=["Running", "Running"]))
+    plan = planned(job, pods(ps=["Running"], worker=["Running", None]))
+    assert (plan.status.epoch, plan.pods) == (1, ())
+    assert [news.message for news in plan.news] == ["Pod[train-worker-1] was deleted; restart of the whole job, not charged"]
+    assert len(planned(settled(a_gang(limit=0), pods(ps=["Running"], worker=["Running", None])), pods(ps=["Running"])).pods) == 2
+
+
+def test_who_is_debugged_runs_again_alone():
+    job = a_gang(limit=0).having(runMode={"debug": {"enabled": True}})
+    plan = planned(job, pods(ps=["Running"], worker=["Running", "Succeeded"]))
+    assert (plan.status.epoch, [pod.name for pod in plan.deletes]) == (0, ["train-worker-1"])
+
+
 def test_success_comes_before_a_restart_of_the_whole_job():
     job = a_gang(limit=5).success({"worker": [0]})
     plan = planned(job, pods(ps=["Running"], worker=["Succeeded", "Failed"]))
