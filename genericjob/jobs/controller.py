@@ -124,9 +124,8 @@ class JobController:
             return DONE  # another controller's
         now = self._primitives.now()
         plan = decide(job, self._observe(job), now)
-        if plan.must_remember and not self._store(
-            stored, plan.status
-        ):  # COMMIT FIRST: outcomes, charges, epoch and phase before any delete
+        # COMMIT FIRST: outcomes, charges, epoch and phase before any delete that depends on them.
+        if plan.must_remember and not self._store(stored, plan.status):
             return AGAIN  # somebody else wrote: look again, change nothing
         if plan.expired and not plan.must_remember:
             return self._expire(stored, job)
