@@ -8,7 +8,8 @@ EVERY RULE IS ASKED ON EVERY WRITE, those of the status and the removal of a fin
 must still be told what is wrong with it, and must be able to go: so the other rules are asked of new jobs, and of old ones only where
 what they are about has changed.
 
-The server sees nothing inside of pod templates: they are open. What is wrong there is told when the first pod is created.
+The server sees nothing inside of pod templates: they are open. What is wrong there is told when the first pod is created, and before that
+by the policy in `manifests/policies` where an administrator wants it.
 """
 
 from collections.abc import Iterator, Mapping
@@ -60,9 +61,14 @@ def _sum(self: str) -> str:
     return f"{self}.replicaSpecs.map(one, one.replicas).sum()"
 
 
+def _same(field: str) -> str:
+    return f"self.spec.replicaSpecs.map(one, one.{field}) == oldSelf.spec.replicaSpecs.map(one, one.{field})"
+
+
+# IN THE SAME ORDER FIRST, which is so in every write of a status: to look for each of 128 types among all takes the server 0.1 s.
 _SAME_REPLICAS = (
-    "(self.spec.replicaSpecs.size() == oldSelf.spec.replicaSpecs.size()"
-    " && self.spec.replicaSpecs.all(new, oldSelf.spec.replicaSpecs.exists(old, old.type == new.type && old.replicas == new.replicas)))"
+    f"(({_same('type')} && {_same('replicas')}) || (self.spec.replicaSpecs.size() == oldSelf.spec.replicaSpecs.size()"
+    " && self.spec.replicaSpecs.all(new, oldSelf.spec.replicaSpecs.exists(old, old.type == new.type && old.replicas == new.replicas))))"
 )
 _PAUSE_ASKED = f"(oldSelf.spec.suspend || ({_there('oldSelf.spec', 'runMode.pause')} && oldSelf.spec.runMode.pause.enabled))"
 _PAUSED = f"({_PAUSE_ASKED} && {_there('oldSelf', 'status.phase')} && oldSelf.status.phase == 'Paused')"

@@ -18,12 +18,14 @@ from .names import MANAGER
 MAX_REPLICAS = 10_000
 """Replicas of a job, of all its types together: what the status of one object has been measured to hold."""
 MAX_TYPES = 128
+"""With all exit codes in two lists of each, the dearest rule is at 85 % of what the server allows for one; all others are far below."""
 MAX_TYPE_LENGTH = 59
 """A pod's name has 63 characters at most, and besides the type there are one of the job, two dashes and a digit."""
 MAX_RULES = MAX_REPLICAS
 """Enough to say of each replica that the job fails with it."""
 MAX_PORTS = 64
 MAX_EXIT_CODES = 255
+"""As many as there are, beside 0."""
 MAX_SECONDS = 2**31 - 1
 MAX_WORDS = 1_024
 MAX_WORD_LENGTH = 131_072

@@ -157,7 +157,7 @@ class Assembly:
             self._enqueue(job.namespace, job.name, low=change.initial)
 
     def _pod_changed(self, change: Change[Pod]) -> None:
-        if change.old is not None and self._may_matter(change.old):
+        if change.old is not None and self._may_matter(change.old) and not _hidden(change):
             self.departures.note(change.old, change.new)
         self._owned_changed(change)
 
@@ -174,6 +174,11 @@ class Assembly:
                 self._enqueue(found.namespace, name, low=change.initial)
                 if change.old is None or (change.new is not None and change.old.labels.get(names.JOB_LABEL) == name):
                     return
+
+
+def _hidden(change: Change[Pod]) -> bool:
+    """Whether a pod is not gone but out of sight: somebody took its label away. Of one that goes the server first says that it shall."""
+    return change.new is None and not change.tombstone and change.old is not None and change.old.deleted is None
 
 
 def _owner(found: Object) -> str:

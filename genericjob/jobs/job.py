@@ -1,5 +1,6 @@
 """A job as decisions see it: parsed, and with what follows from its spec alone."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -9,6 +10,8 @@ from genericjob.api.spec import GenericJobSpec, InvalidSpecError, ReplicaSpec
 from genericjob.api.status import GenericJobStatus
 
 from .rules import Rules
+
+_SERVICE_NAME = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?\Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +39,10 @@ class Design:
                 raise InvalidSpecError(
                     f"spec.replicaSpecs[{number}].type: the name {name} has {len(name)} characters, {NAME_LIMIT} is the most"
                 )
+        if spec.service and not _SERVICE_NAME.match(job):
+            raise InvalidSpecError(
+                f"metadata.name: {job} cannot be part of the name of a service: that has a-z, 0-9 and - and begins with a letter"
+            )
         replicas = {part.type: part for part in spec.replica_specs}
         return cls(spec, Rules.of(spec), replicas, names, sum(part.replicas * _containers(part.template) for part in spec.replica_specs))
 

@@ -144,10 +144,7 @@ class _Story:
         if self._course.paused:
             return False, Reason.PAUSED, str(self._waiting) if self._waiting else "The job is paused."
         if self.phase == "Running":
-            normal = "The job goes on although replicas have failed." if failure[0] else ALL_NORMAL
-            if self._job.spec.debugged and not failure[0]:
-                normal = "All pods are running, to be debugged: how they end says nothing."
-            return True, Reason.RUNNING, str(self._waiting) if self._waiting else normal
+            return True, Reason.RUNNING, str(self._waiting) if self._waiting else self._how_it_runs(failure)
         if self._waiting:
             return False, self._waiting.reason, str(self._waiting)
         if cause := self._settled.job_restarts:
@@ -156,6 +153,13 @@ class _Story:
         if before and before.reason == Reason.RESTARTING_JOB:
             return False, before.reason, before.message
         return False, self.phase, "The job waits for its replicas to run."
+
+    def _how_it_runs(self, failure: Statement) -> str:
+        if failure[0]:
+            return "The job goes on although replicas have failed."
+        if self._counts.creating:
+            return f"{self._counts.creating} of {self._job.spec.total} replicas are being created again."
+        return "All pods are running, to be debugged: how they end says nothing." if self._job.spec.debugged else ALL_NORMAL
 
     def _paused(self) -> Statement:
         if self.phase == "Paused":
@@ -182,7 +186,7 @@ class _Story:
                 if pod is None and (last := known.get(rank)):
                     return True, Reason.ERROR_IN_POD, f"{told} {_words(last.exit_code, last.reason, last.message)}"
                 return True, Reason.ERROR_IN_POD, how_it_failed(pod) if pod else f"{told} failed"
-        return False, Reason.NO_FAILURE, ALL_NORMAL if self.phase == "Running" else "No replica has failed."
+        return False, Reason.NO_FAILURE, ALL_NORMAL if self.phase == "Running" and not self._counts.creating else "No replica has failed."
 
 
 def _everybody(seen: Observation) -> Iterable[Pod]:

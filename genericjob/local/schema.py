@@ -33,7 +33,7 @@ class Schema:
         self.list_type: str = source.get("x-kubernetes-list-type") or "atomic"
         self.map_keys: tuple[str, ...] = tuple(source.get("x-kubernetes-list-map-keys") or ())
         self.required: tuple[str, ...] = tuple(source.get("required") or ())
-        self.pattern = re.compile(source["pattern"]) if source.get("pattern") else None
+        self.pattern = _pattern(source["pattern"]) if source.get("pattern") else None
         self.properties = {name: Schema(child) for name, child in (source.get("properties") or {}).items()}
         self.items = Schema(source["items"]) if isinstance(source.get("items"), Mapping) else None
         extra = source.get("additionalProperties")
@@ -166,3 +166,8 @@ def _drop_nulls(value: dict[str, Any], schema: Schema) -> None:
         below = schema.child(name)
         if below is not None and not below.nullable and not below.has_default:
             del value[name]
+
+
+def _pattern(text: str) -> re.Pattern[str]:
+    """A pattern as the server reads it: `$` at its end is the end of the text, and no line break before it is forgiven."""
+    return re.compile(text[:-1] + r"\Z" if text.endswith("$") and not text.endswith(r"\$") else text)

@@ -1,6 +1,5 @@
 """The kinds of the project on a cluster."""
 
-from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,21 +19,21 @@ GENERIC_JOBS: Final[Resource[dict[str, Any]]] = raw(names.GROUP, names.VERSION, 
 def install(api: Api) -> None:
     """Put every definition of `manifests/crd` on a cluster, in place of older ones, and return once their objects can be made."""
     for path in sorted((MANIFESTS / "crd").glob("*.yaml")):
-        body = yaml.safe_load(path.read_text())
-        key = Key("", body["metadata"]["name"])
-        try:
-            api.create(CUSTOM_RESOURCE_DEFINITIONS, body)
-        except ApiError as error:
-            if not error.already_exists:
-                raise
-            body["metadata"]["resourceVersion"] = api.get(CUSTOM_RESOURCE_DEFINITIONS, key)["metadata"]["resourceVersion"]
-            api.replace(CUSTOM_RESOURCE_DEFINITIONS, key, body)
-        eventually(partial(_is_established, api, key))
+        establish(api, yaml.safe_load(path.read_text()))
     eventually(lambda: api.list(GENERIC_JOBS, limit=1))
 
 
-def _is_established(api: Api, key: Key) -> bool:
-    return conditions(api, key).get("Established") == "True"
+def establish(api: Api, body: dict[str, Any]) -> None:
+    """Put one definition on a cluster, in place of an older one, and return once the server says that it is established."""
+    key = Key("", body["metadata"]["name"])
+    try:
+        api.create(CUSTOM_RESOURCE_DEFINITIONS, body)
+    except ApiError as error:
+        if not error.already_exists:
+            raise
+        body["metadata"]["resourceVersion"] = api.get(CUSTOM_RESOURCE_DEFINITIONS, key)["metadata"]["resourceVersion"]
+        api.replace(CUSTOM_RESOURCE_DEFINITIONS, key, body)
+    eventually(lambda: conditions(api, key).get("Established") == "True")
 
 
 def conditions(api: Api, key: Key) -> dict[str, str]:
