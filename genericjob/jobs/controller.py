@@ -200,7 +200,13 @@ class JobController:
     def _apply(self, job: Job, plan: Plan) -> Applied:
         uid, now = job.identity.uid, self._primitives.monotonic()
         writes: list[Write] = [
-            Delete(self._pod_resource if isinstance(found, Pod) else SERVICES, Key(found.namespace, found.name), found.uid, uid)
+            Delete(
+                self._pod_resource if isinstance(found, Pod) else SERVICES,
+                Key(found.namespace, found.name),
+                found.uid,
+                uid,
+                resource_version=found.resource_version if found.uid in plan.as_seen else "",
+            )
             for found in plan.deletes[:AT_A_TIME]
         ]
         again = self._refusals.wait(uid, job.generation, now) if plan.pods or plan.services else 0.0
@@ -326,6 +332,9 @@ def _trouble(hindered: Done) -> tuple[str, str]:
     if hindered.fate in ("refused", "failed") and hindered.error is not None:
         return Reason.FAILED_CREATE if isinstance(hindered.write, Create) else Reason.FAILED_DELETE, hindered.error.message
     name = _name(hindered.write)
+    if hindered.object is not None and hindered.object.owner_uid == hindered.write.owner_uid:
+        label = f"{names.COMPONENT_LABEL}={names.COMPONENT}"
+        return Reason.NAME_CONFLICT, f"{name} belongs to this job but has lost its label {label}; it was left alone"
     return Reason.NAME_CONFLICT, f"{name} exists and does not belong to this job; it was left alone"
 
 

@@ -7,7 +7,7 @@ A plan says what to write, and each write ends in a fate that a controller can a
     foreign   the name belongs to somebody else, who is left alone
     refused   the server said no, and will say no again
     failed    it did not happen, or nobody can tell: look again later
-    skipped   never sent, because another of the same plan was refused or failed
+    skipped   never sent, because another of the same plan was refused or failed; or the object has changed since it was looked at
 
 Names are decided before the write. So a create can be sent twice and happens once, and whoever does not know whether it happened can look:
 after a lost answer, after a 5xx, and after "already exists", the object under the name tells. Deletes name the UID: a namesake is safe.
@@ -47,13 +47,14 @@ class Create(msgspec.Struct, Generic[T], frozen=True):
 
 
 class Delete(msgspec.Struct, Generic[T], frozen=True):
-    """An object that shall end: the one with this UID, never another of its name."""
+    """An object that shall end: the one with this UID, never another of its name, and if a version is given, only as it was then."""
 
     resource: Resource[T]
     key: Key
     uid: str
     owner_uid: str
     grace: int | None = None
+    resource_version: str = ""
 
     def __post_init__(self) -> None:
         if not self.uid:
@@ -118,10 +119,12 @@ class Sender:
 
     def _delete(self, write: Delete[Any]) -> Done:
         try:
-            last = self._api.delete(write.resource, write.key, uid=write.uid, grace=write.grace)
+            last = self._api.delete(write.resource, write.key, uid=write.uid, resource_version=write.resource_version, grace=write.grace)
         except ApiError as error:
             if error.not_found:
                 return Done(write, "done")
+            if error.conflict and write.resource_version:
+                return Done(write, "skipped", error=error)
             if not (error.conflict or error.unknown):
                 return _not_done(write, error)
             problem = error

@@ -302,3 +302,13 @@ def test_an_end_that_tells_no_version_is_done_all_the_same(send, memory):
 def test_a_delete_without_a_uid_cannot_even_be_written_down():
     with pytest.raises(ValueError, match="needs a UID"):
         delete("")
+
+
+def test_a_delete_of_what_was_seen_leaves_alone_what_has_changed_since(memory, send):
+    pod = memory.create(PODS, a_pod("p", labels={"owner": "us"}), "default").object
+    memory.patch(RAW_PODS, KEY, {"metadata": {"labels": {"more": "x"}}})
+    done = send(delete(pod.uid, resource_version=pod.resource_version))
+    assert done.fate == "skipped"
+    now = memory.get(PODS, KEY)
+    assert now.deleted is None
+    assert send(delete(pod.uid, resource_version=now.resource_version)).fate == "done"
