@@ -148,7 +148,8 @@ def _ends(job: Job, seen: Observation, course: Course) -> Iterator[End]:
             yield End(part.type, rank, pod.name, pod, judgement, False, charges, replicas.restart_policy.most, together)
         for rank, pod in part.lost.items():
             yield End(part.type, rank, pod.name, pod, "uncharged", lost=True, together=together)
-        if together and job.status.phase == "Running" and not part.ends and not part.lost and None in part.pods:
+        complete = job.status.phase == "Running" and not course.paused  # the phase stays until a pause has emptied the job
+        if together and complete and not part.ends and not part.lost and None in part.pods:
             yield from _unseen(part)
 
 

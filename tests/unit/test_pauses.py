@@ -46,6 +46,14 @@ def test_a_job_is_paused_when_all_pods_are_gone_or_going():
     assert planned(pausing(), [going[0], a_pod("train-worker-1")], now=later(11)).status.phase == "Running"
 
 
+def test_a_gang_that_goes_into_a_pause_one_by_one_is_not_started_again():
+    together = {"restartPolicy": {"policy": "OnFailure", "limit": 1, "scope": "Job"}}
+    job = settled(a_job().type("worker", 2, **together), pods(worker=["Running", "Running"]))
+    job = settled(job.having(**ON), pods(worker=["Running", "Running"]))
+    plan = planned(job, [a_pod("train-worker-1", deleted=True)])
+    assert (plan.status.epoch, plan.status.last_job_restart, plan.must_remember) == (1, None, False)
+
+
 def test_a_job_that_is_created_paused_has_no_pods():
     plan = planned(a_worker().having(suspend=True))
     assert (plan.status.phase, plan.pods, plan.services) == ("Paused", (), ())
