@@ -199,16 +199,7 @@ class JobController:
 
     def _apply(self, job: Job, plan: Plan) -> Applied:
         uid, now = job.identity.uid, self._primitives.monotonic()
-        writes: list[Write] = [
-            Delete(
-                self._pod_resource if isinstance(found, Pod) else SERVICES,
-                Key(found.namespace, found.name),
-                found.uid,
-                uid,
-                resource_version=found.resource_version if found.uid in plan.as_seen else "",
-            )
-            for found in plan.deletes[:AT_A_TIME]
-        ]
+        writes: list[Write] = [self._delete(found, uid) for found in plan.deletes[:AT_A_TIME]]
         again = self._refusals.wait(uid, job.generation, now) if plan.pods or plan.services else 0.0
         hindered: Applied | None = None
         if not again and len(writes) < AT_A_TIME:
@@ -220,6 +211,12 @@ class JobController:
             return hindered or Applied(again=again if 0.0 < again < math.inf else None)
         done = self._judge(job, self._writer.apply(writes, wanted=lambda: self._is_unchanged(job)), plan)
         return replace(hindered, done=done.done, news=hindered.news + done.news) if hindered else done
+
+    def _delete(self, found: Pod | Service, owner_uid: str) -> Write:
+        """AS IT WAS SEEN: since then it may have ended, so that its end is to be stored first, or have been taken from the job."""
+        resource: Resource[Any] = self._pod_resource if isinstance(found, Pod) else SERVICES
+        key = Key(found.namespace, found.name)
+        return Delete(resource, key, found.uid, owner_uid, resource_version=found.resource_version)
 
     def _without_a_group(self, job: Job, reason: str, message: str) -> Applied:
         """What keeps the pods from being placed together keeps them from being created."""

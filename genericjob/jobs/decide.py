@@ -53,8 +53,6 @@ class Plan:
     must_remember: bool = False
     """Whether the status has to be stored before anything else happens, and at once."""
     deletes: tuple[Pod | Service, ...] = ()
-    as_seen: frozenset[str] = frozenset()
-    """UIDs of those that go only if they are as they were seen: they run although their rank has ended, or they are just about to end."""
     services: tuple[Rank, ...] = ()
     """Ranks whose service is to be created."""
     pods: tuple[Try, ...] = ()
@@ -106,7 +104,6 @@ def _go_on(job: Job, settled: Settlement, course: Course, now: datetime, *, must
         status_of(job, settled, None, now, course=course),
         must_remember=must_remember or bool(again),
         deletes=deletes,
-        as_seen=frozenset(pod.uid for pod in again),
         services=seen.missing_services(job),
         pods=tries,
         news=news,
@@ -192,15 +189,13 @@ def _after_the_end(job: Job, seen: Observation, now: datetime) -> Plan:
     """A terminal phase is final."""
     settled = settle_after_the_end(job, seen)
     unwanted = list(to_clean_up(job, settled.seen))
-    unexpected = list(late(job, settled.seen))
-    deletes = {pod.uid: pod for pod in (*_going(seen.old_pods()), *unexpected, *unwanted)}
+    deletes = {pod.uid: pod for pod in (*_going(seen.old_pods()), *late(job, settled.seen), *unwanted)}
     text = f"Deleted {len(unwanted)} pod{'' if len(unwanted) == 1 else 's'} after the end of the job"
     moment = expiry(job)
     return Plan(
         status_of(job, settled, as_it_ended(job.status), now),
         must_remember=bool(settled.ends and deletes),
         deletes=tuple(deletes.values()),
-        as_seen=frozenset(pod.uid for pod in unexpected) - {pod.uid for pod in unwanted},
         news=(News("Normal", Reason.CLEANED_UP, text),) if unwanted else (),
         expired=moment is not None and moment <= now,
         look_again=moment,

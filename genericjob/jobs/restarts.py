@@ -154,9 +154,12 @@ def _ends(job: Job, seen: Observation, course: Course) -> Iterator[End]:
 
 
 def _unseen(part: RanksOfType) -> Iterator[End]:
-    """A job that runs had all of its pods, and nobody of this type is started again alone: who is not there was lost unseen."""
+    """A job that runs had all of its pods, and nobody of this type is started again alone: who is not there was lost unseen.
+
+    Unless it was once started again alone, before the policy was changed or when it was debugged: it may just be waiting.
+    """
     for rank, pod in enumerate(part.pods):
-        if pod is None and rank in part.open and rank not in part.old:
+        if pod is None and rank in part.open and rank not in part.old and not part.ledger.attempt(rank):
             yield End(part.type, rank, part.names[rank], None, "uncharged", lost=True, together=True)
 
 

@@ -268,6 +268,14 @@ def test_so_does_who_vanished_while_no_controller_looked():
     assert len(planned(settled(a_gang(limit=0), pods(ps=["Running"], worker=["Running", None])), pods(ps=["Running"])).pods) == 2
 
 
+def test_who_waits_to_be_started_again_alone_was_not_lost():
+    alone = a_job().type("worker", 2, **policy("OnFailure", 5))
+    status = settled(settled(alone, pods(worker=["Running", "Running"])), pods(worker=["Running", "Failed"])).build().status
+    together = a_job().type("worker", 2, **policy("OnFailure", 5, scope="Job")).status(status)
+    plan = planned(together, pods(worker=["Running", None]))
+    assert (plan.status.epoch, plan.pods) == (0, (Try(Rank("worker", 1), 1, 1),))
+
+
 def test_who_is_debugged_runs_again_alone():
     job = a_gang(limit=0).having(runMode={"debug": {"enabled": True}})
     plan = planned(job, pods(ps=["Running"], worker=["Running", "Succeeded"]))
