@@ -15,7 +15,6 @@ from genericjob.api.status import Aggregate, ContainerStatus, Failure, Replica, 
 from genericjob.reconcile.objects import Container, Pod
 
 from .job import Job
-from .ledger import Ledger
 from .observe import Observation, RanksOfType
 from .restarts import End
 
@@ -74,7 +73,7 @@ def tasks_of(
                 failed_exit_codes=_codes(before.failed_exit_codes, failed.values()),
                 replicas=listed,
                 status=listed if job.design.lines <= ALIASED else (),
-                **_ledger(part.ledger, before, len(part.names)),
+                **(part.ledger.written() if part.ledger else {}),
             )
         )
     return tuple(tasks), Aggregate(**{phase.lower(): counts[phase] for phase in counts})
@@ -111,10 +110,6 @@ def _worth_listing(replicas: Iterable[Replica]) -> Iterator[Replica]:
 
 def _text(ranks: frozenset[int], before: str) -> str:
     return before if ranges.parse(before) == ranks else ranges.format(ranks)
-
-
-def _ledger(ledger: Ledger, before: Task, replicas: int) -> dict[str, dict[str, str]]:
-    return ledger.written() if ledger or before.charged_restarts or before.uncharged_restarts else {}
 
 
 def _absent(part: RanksOfType, before: Task) -> str:
