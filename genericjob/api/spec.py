@@ -13,9 +13,10 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, ValidationInfo, WithJsonSchema, field_validator
 from pydantic.alias_generators import to_camel
 
+from . import ranges
 from .names import MANAGER
 
-MAX_REPLICAS = 10_000
+MAX_REPLICAS = ranges.MOST
 """Replicas of a job, of all its types together: what the status of one object has been measured to hold."""
 MAX_TYPES = 128
 """With all exit codes in two lists of each, the dearest rule is at 85 % of what the server allows for one; all others are far below."""
