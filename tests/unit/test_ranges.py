@@ -18,7 +18,10 @@ def test_what_is_written_can_be_read(ranks):
     assert ranges.parse(ranges.format(ranks)) == ranks
 
 
-@pytest.mark.parametrize("text", ["a", "1-", "-1", "3-1", "3-3", "1,,2", "1,2", "5,1", "0-5,3-9", "007", "10000", "0-10000", "0-99999999999", "\u0661", " 1"])
+@pytest.mark.parametrize(
+    "text",
+    ["a", "1-", "-1", "3-1", "3-3", "1,,2", "1,2", "5,1", "0-5,3-9", "007", "10000", "0-10000", "0-99999999999", "\u0661", " 1"],
+)
 def test_anything_else_is_refused(text):
     with pytest.raises(ValueError, match="not a set of ranks"):
         ranges.parse(text)
