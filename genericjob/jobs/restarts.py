@@ -183,7 +183,9 @@ def _after(part: RanksOfType, ends: Sequence[End], now: datetime, *, alone: bool
     pods, old = list(part.pods), dict(part.old)
     for end in ends:
         if end.restarts:
-            entries.restart(end.rank, now, charged=end.judgement == "charged", forgiven=_ran_long(end.pod, now))
+            entries.restart(
+                end.rank, now, charged=end.judgement == "charged", forgiven=_ran_long(end.pod, part.ledger.last.get(end.rank), now)
+            )
             if (there := pods[end.rank]) is not None:
                 old[end.rank], pods[end.rank] = there, None
     return replace(part, pods=tuple(pods), old=old, ledger=entries.ledger())
@@ -213,8 +215,8 @@ def _all_old(part: RanksOfType, *, outcomes: bool) -> RanksOfType:
     )
 
 
-def _ran_long(pod: Pod | None, now: datetime) -> bool:
-    if pod is None:
-        return False
-    begun = min((found.started for found in pod.containers if found.started), default=pod.created)
-    return begun is not None and now - begun >= FORGIVEN
+def _ran_long(pod: Pod | None, last: datetime | None, now: datetime) -> bool:
+    """Whether a rank ran for so long that it begins anew. ONE CLOCK ON BOTH SIDES: the node's, or ours where the node says nothing."""
+    if pod is not None and (times := [found.finished - found.started for found in pod.containers if found.finished and found.started]):
+        return max(times) >= FORGIVEN
+    return last is not None and now - last >= FORGIVEN

@@ -203,12 +203,28 @@ def test_a_rank_waits_from_the_end_of_its_last_try_and_the_time_is_stored():
     assert planned(job, pods(worker=[None, "Running"]), now=later(11)).pods == (Try(Rank("worker", 0), 2, 2),)
 
 
+def in_a_row(job):
+    return job.build().status.tasks[0].restarts_in_a_row
+
+
 def test_who_ran_for_ten_minutes_begins_anew():
     job = failed_again(failed_again(a_worker(limit=9), 0, NOW), 1, later(10))
-    ran = Container("main", "terminated", "", "", 1, 0, None, later(20))
+    ran = Container("main", "terminated", "", "", 1, 0, later(620), later(20))
     job = failed_again(job, 2, later(620), containers=(ran,))
-    assert job.build().status.tasks[0].restarts_in_a_row == {"1": "0"}
+    assert in_a_row(job) == {"1": "0"}
     assert planned(job, pods(worker=[None, "Running"]), now=later(620)).pods == (Try(Rank("worker", 0), 3, 3),)
+
+
+def test_how_long_that_was_is_told_by_one_clock():
+    ran = Container("main", "terminated", "", "", 1, 0, later(-3600), later(-3601))  # the node's is an hour behind
+    job = failed_again(failed_again(a_worker(limit=9), 0, NOW, containers=(ran,)), 1, later(10), containers=(ran,))
+    assert in_a_row(job) == {"2": "0"}
+
+
+def test_where_the_node_says_nothing_the_time_between_two_ends_counts():
+    job = failed_again(failed_again(a_worker(limit=9), 0, NOW), 1, later(599))
+    assert in_a_row(job) == {"2": "0"}
+    assert in_a_row(failed_again(job, 2, later(1199))) == {"1": "0"}
 
 
 # ------------------------------------------------------------------------------------------------ all together
