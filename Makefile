@@ -64,7 +64,7 @@ unit: $(READY) ## Unit tests only: 40 seconds, no Go, no server
 
 .PHONY: sim
 sim: SIM_SEEDS ?= 1
-sim: $(READY) ## The controller's real threads under a seeded scheduler: under a minute; SIM_SEEDS=N for more
+sim: $(READY) ## The controller's real threads under a seeded scheduler, with a crash at every write (SIM_SEEDS=N, SIM_SUBSETS=all for more)
 	@SIM_SEEDS=$(SIM_SEEDS) $(BIN)/python -m pytest tests/sim
 
 .PHONY: conformance

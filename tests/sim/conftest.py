@@ -4,6 +4,7 @@ import threading
 
 import pytest
 
+from sim.crashes import TALLY
 from sim.scheduler import Stepped
 from sim.world import World
 
@@ -25,3 +26,8 @@ def stepped(no_thread_is_left):
 def world(no_thread_is_left):
     with World(1) as world:
         yield world
+
+
+def pytest_terminal_summary(terminalreporter):
+    if TALLY.points:
+        terminalreporter.write_line(f"simulation: {TALLY}")

@@ -1,69 +1,71 @@
 """The whole controller with its real threads, and a crash between any two of its writes."""
 
 import os
-from typing import NamedTuple
+import random
 
 import pytest
 
+from sim.crashes import FEW, MOST, TALLY, WHEN, Crash
 from sim.jobs import RAW_JOBS, Cluster
 from sim.node import FOREVER
-from sim.scenarios import SCENARIOS, TRAIN, ranks
+from sim.runs import REST, Ending, compare, crash_everywhere, differences, many_hands, played
+from sim.scenarios import SCENARIOS, TRAIN, ranks, rules
 
 SEEDS = range(1, 1 + int(os.environ.get("SIM_SEEDS", "1")))
-REST = 120.0
-"""Virtual seconds in which nothing more may happen."""
+PLAIN = [scenario for scenario in SCENARIOS if scenario.play.__module__ == rules.__name__]
 
 
-class Ending(NamedTuple):
-    """How a run ended."""
-
-    state: dict
-    events: set
-    writes: int
-    """Of the first controller."""
-    trace: list
+@pytest.fixture(scope="module")
+def hands():
+    with many_hands() as hands:
+        yield hands
 
 
-def played(scenario, seed, *, crash=None):
-    with Cluster(seed, scenario.programs) as cluster:
-        api = cluster.kept_running()
-        if crash:
-            write, when, commit = crash
-            api.crash_at(write, when, (lambda calls: calls) if commit else None)
-        scenario.play(cluster)
-        cluster.stepped.reach(lambda: cluster.phase() == scenario.phase)
-        cluster.stepped.advance(REST)
-        settled = cluster.api.resource_version
-        cluster.stepped.advance(REST)
-        assert cluster.api.resource_version == settled, "7: at rest nobody writes"
-        cluster.contract.at_rest()
-        return Ending(cluster.state(), cluster.events(), api.writes, cluster.stepped.trace)
+def see_that_it_ended_well(ending: Ending, scenario):
+    assert ending.events == scenario.events
+    assert ending.runs == scenario.runs
+    assert {field: getattr(ending.status, field) for field in scenario.status} == scenario.status
 
 
+@pytest.mark.timeout(1800 if FEW == MOST else 300)
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=str)
-def test_a_crash_at_any_write_changes_nothing_in_the_end(scenario, seed):
+def test_a_crash_at_any_write_changes_nothing_in_the_end(scenario, seed, hands):
     expected = played(scenario, seed)
-    assert expected.events == scenario.events
-    for write in range(1, expected.writes + 1):
-        for when, commit in (("before", False), ("before", True), ("after", False), ("after", True)):
-            found = played(scenario, seed, crash=(write, when, commit))
-            where = f"crash {when} write {write} of seed {seed}, what was on its way {'arrived' if commit else 'was lost'}"
-            assert found.state == expected.state, where
-            assert found.events <= expected.events, where
+    see_that_it_ended_well(expected, scenario)
+    tally = crash_everywhere(hands, scenario, seed)
+    assert tally.points == 2 * expected.writes
+    TALLY.add(tally)
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=str)
+def test_controllers_that_die_one_after_the_other_change_nothing_in_the_end(scenario):
+    for seed in SEEDS:
+        expected, chance = played(scenario, seed), random.Random(seed)
+        if expected.writes:
+            first = Crash(chance.randint(1, expected.writes), chance.choice(WHEN))
+            others = [Crash(chance.randint(1, 3), chance.choice(WHEN), (0, 2)) for _ in range(4)]
+            compare(expected, scenario, seed, first, *others)
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=str)
+def test_two_controllers_that_both_believe_that_they_lead_end_as_one(scenario):
+    for seed in SEEDS:
+        one, two = played(scenario, seed, losses=True), played(scenario, seed, leaders=2, losses=True)
+        assert list(differences(two.state, one.state)) == [], f"seed {seed}"
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=str)
 def test_the_same_seed_gives_the_same_trace(scenario):
-    crash = (2, "after", True)
-    assert played(scenario, 7, crash=crash).trace == played(scenario, 7, crash=crash).trace
+    crashes = [Crash(2, "after")] if played(scenario, 7).writes > 1 else []
+    assert played(scenario, 7, *crashes).trace == played(scenario, 7, *crashes).trace
 
 
 def test_different_seeds_give_different_traces():
-    assert len({tuple(played(SCENARIOS[0], seed).trace) for seed in range(5)}) == 5
+    assert len({tuple(played(PLAIN[0], seed).trace) for seed in range(5)}) == 5
 
 
-@pytest.mark.parametrize("scenario", SCENARIOS[:4], ids=str)
+@pytest.mark.parametrize("scenario", PLAIN, ids=str)
 def test_when_nothing_goes_wrong_no_write_is_in_vain(scenario):
     for seed in range(10):
         assert not [line for line in played(scenario, seed).trace if "controller/" in line and ": refused" in line]

@@ -57,6 +57,8 @@ class SteppedApi(Passing):
         super().__init__(api)
         self.writes = 0
         """How many writes reached the server, or were about to when the process crashed."""
+        self.latency = 0.0
+        """Seconds that a write is on its way at most. With some of it, whoever may send several at a time does."""
         self._process = process
         self._under_way: dict[SteppedThread, tuple[Call, Callable[[], Any]]] = {}
         self._crash_at: tuple[int, Literal["before", "after"], Commit | None] | None = None
@@ -102,6 +104,8 @@ class SteppedApi(Passing):
         self._under_way[thread] = call, do
         try:
             self._process.pause(f"before {words}")
+            if self.latency:
+                self._process.sleep(self.latency * (0.5 + 0.5 * self._process.random()))
         finally:
             del self._under_way[thread]
         self.writes = number = self.writes + 1

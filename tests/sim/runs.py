@@ -1,0 +1,101 @@
+"""Scenarios, played until nobody has anything left to do, and compared."""
+
+import logging
+import os
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from multiprocessing import get_context
+from typing import Any, NamedTuple
+
+from genericjob.api.status import GenericJobStatus
+from sim.crashes import Crash, Tally, crash_at
+from sim.jobs import Cluster
+from sim.rest import at_rest
+from sim.scenarios import SCENARIOS, Scenario
+
+LATENCY = 0.05
+"""Seconds that writes take on their way, at most; with every other seed they take none."""
+REST = 120.0
+"""Virtual seconds in which nothing more may happen."""
+HANDS = os.cpu_count() or 1
+"""Processes that play. A run has many threads, of which one runs at a time."""
+
+
+class Ending(NamedTuple):
+    """How a run ended."""
+
+    state: dict[str, Any]
+    events: set[str]
+    writes: int
+    """Of the first controller."""
+    runs: dict[str, int]
+    status: GenericJobStatus
+    trace: list[str]
+
+
+def played(scenario: Scenario, seed: int, *crashes: Crash, leaders: int = 1, losses: bool = False) -> Ending:
+    """Play a scenario to its end. With `losses` nobody counts what not everybody has seen (see `Cluster.state`)."""
+    with Cluster(seed, scenario.programs) as cluster:
+        cluster.contract.one_leads = leaders == 1
+        options = {"writers": scenario.writers, "latency": LATENCY * (seed % 2)}
+        api, *_ = [cluster.kept_running(*crashes, **options) for _ in range(leaders)]
+        scenario.play(cluster)
+        cluster.reach_phase(scenario.phase)
+        cluster.stepped.advance(REST)
+        settled = cluster.api.resource_version
+        cluster.stepped.advance(REST)
+        assert cluster.api.resource_version == settled, "7: at rest nobody writes"
+        assert cluster.phase() == scenario.phase
+        at_rest(cluster.api)
+        assert api.crashed is bool(crashes)
+        runs = {rank: cluster.node.table.runs(f"train-{rank}") for rank in scenario.runs}
+        state = cluster.state(losses=losses or scenario.losses)
+        return Ending(state, cluster.events(), api.writes, runs, cluster.status(), cluster.stepped.trace)
+
+
+def compare(expected: Ending, scenario: Scenario, seed: int, *crashes: Crash) -> None:
+    """Play a scenario with crashes, and see that it ends as without."""
+    where = f"seed {seed}, {'; '.join(map(str, crashes))}"
+    try:
+        found = played(scenario, seed, *crashes)
+    except Exception as error:
+        error.add_note(f"{scenario}, {where}")
+        raise
+    differ = list(differences(found.state, expected.state))
+    assert not differ, f"{scenario}, {where}: it ends differently:\n" + "\n".join(differ)
+    assert found.events <= expected.events, f"{scenario}, {where}: it tells {sorted(found.events - expected.events)}"
+
+
+def differences(found: Any, expected: Any, path: str = "") -> Iterator[str]:
+    """Where two states differ."""
+    if isinstance(found, dict) and isinstance(expected, dict):
+        for key in sorted(found.keys() | expected.keys()):
+            yield from differences(found.get(key), expected.get(key), f"{path}/{key}")
+    elif isinstance(found, list) and isinstance(expected, list) and len(found) == len(expected):
+        for number, (one, other) in enumerate(zip(found, expected, strict=True)):
+            yield from differences(one, other, f"{path}[{number}]")
+    elif found != expected:
+        yield f"{path}: {found!r}, expected {expected!r}"
+
+
+@contextmanager
+def many_hands() -> Iterator[ProcessPoolExecutor]:
+    """Processes to play with, as many as the machine has processors."""
+    with ProcessPoolExecutor(HANDS, mp_context=get_context("spawn"), initializer=logging.disable) as hands:
+        hands.submit(int).result()  # now its threads are there, and no test is blamed for them
+        yield hands
+
+
+def crash_everywhere(hands: ProcessPoolExecutor, scenario: Scenario, seed: int) -> Tally:
+    """Play a scenario with every crash; the hands take writes in turn."""
+    tally = Tally(scenarios=1)
+    for part in [hands.submit(_part, str(scenario), seed, first) for first in range(1, 1 + HANDS)]:
+        tally.add(part.result())
+    return tally
+
+
+def _part(name: str, seed: int, first: int) -> Tally:
+    scenario = next(one for one in SCENARIOS if str(one) == name)
+    expected = played(scenario, seed)
+    return crash_at(range(first, expected.writes + 1, HANDS), lambda crash: compare(expected, scenario, seed, crash))
