@@ -5,7 +5,9 @@ from itertools import count
 
 import pytest
 
+from e2e.calamity import Calamity
 from e2e.jobs import Team, a_job, replicas
+from e2e.record import Record
 from e2e.standing_in import MACHINE, history, make, status
 from genericjob.reconcile.resources import CONFIG_MAPS, Key
 from harness.audit import Audit
@@ -71,6 +73,13 @@ def audit(plane):
 
 
 @pytest.fixture
+def record(audit):
+    """`record(job)`: what the controller does for a job from now on."""
+    here = audit.here
+    return lambda job: Record(audit, job, here)
+
+
+@pytest.fixture
 def kubectl(plane, namespace):
     """kubectl in the test's namespace."""
     return lambda *args, **more: plane.kubectl("--namespace", namespace, *args, **more)
@@ -132,6 +141,20 @@ def disaster(cluster, server):
             lost.lose()
             deleted.delete_node()
             yield nodes, lost, left, patient, orphan, events
+
+
+@pytest.fixture(scope="session")
+def calamity(cluster, server, controller):
+    """Jobs whose nodes are gone; it takes the control plane a minute to see, and longer to clean up."""
+    with Nodes(cluster.api) as nodes, Namespaces(server).fresh() as namespace:
+        yield Calamity(server, namespace, nodes)
+
+
+@pytest.fixture(autouse=True)
+def begin_with_the_controller(request):
+    """The same as `begin_early` for what needs the controller, which begins late."""
+    if "controller" in request.fixturenames and any("calamity" in item.fixturenames for item in request.session.items):
+        request.getfixturevalue("calamity")
 
 
 @pytest.fixture(scope="session", autouse=True)

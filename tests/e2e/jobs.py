@@ -2,13 +2,14 @@
 
 from itertools import count
 
-from genericjob.api.names import API_VERSION, KIND
+from genericjob.api.names import API_VERSION, GROUP, KIND
 from genericjob.reconcile.errors import ApiError
 from genericjob.reconcile.resources import EVENTS, RAW_PODS, RAW_SERVICES, Key
 from harness.clusters import eventually
 from harness.definitions import GENERIC_JOBS
 
 CONTAINER = {"name": "main", "image": "app:1"}
+FINALIZER = "genericjob.test/hold"
 
 
 def a_job(name, *types, **spec):
@@ -19,6 +20,25 @@ def a_job(name, *types, **spec):
 def replicas(number=1, type="worker", **container):
     """A type of replicas; keywords are fields of its container."""
     return {"type": type, "replicas": number, "template": {"spec": {"containers": [CONTAINER | container]}}}
+
+
+def restarts(policy="OnFailure", limit=None, **more):
+    """What a type says of restarts: `replicas(2) | restarts("OnFailure", 3)`."""
+    return {"restartPolicy": {"policy": policy} | ({} if limit is None else {"limit": limit}) | more}
+
+
+def counts(**phases):
+    """The aggregate, where what is not named is 0."""
+    return dict.fromkeys(("creating", "pending", "running", "succeeded", "failed", "unknown", "deleted"), 0) | phases
+
+
+def uid(pod):
+    return pod["metadata"]["uid"]
+
+
+def marks(pod):
+    """What the controller noted on a pod: the epoch, the attempt, the charge."""
+    return {name.removeprefix(f"{GROUP}/"): value for name, value in pod["metadata"]["annotations"].items() if name.startswith(GROUP)}
 
 
 class Job:
@@ -109,6 +129,28 @@ class Job:
         """Wait for events with a reason: how often, and in which words."""
         return eventually(lambda: self.events.get(reason))
 
+    def successor(self, pod):
+        """Wait until another pod has the name of one that was replaced, and return it."""
+        name = pod["metadata"]["name"]
+
+        def other():
+            found = self.pods.get(name)
+            return found if found and uid(found) != uid(pod) and "deletionTimestamp" not in found["metadata"] else None
+
+        return eventually(other)
+
+    # -------------------------------------------------------------------------------------------- what its user does
+
+    def edit(self, **spec):
+        """Change fields of its spec; None takes one away."""
+        self.server.patch(GENERIC_JOBS, self.key, {"spec": spec})
+
+    def pause(self):
+        self.edit(runMode={"pause": {"enabled": True}})
+
+    def resume(self):
+        self.edit(runMode={"pause": {"enabled": False}})
+
     # -------------------------------------------------------------------------------------------- its pods
 
     def pod(self, rank, type="worker"):
@@ -118,8 +160,26 @@ class Job:
         for rank in ranks:
             self.node.run(self.pod(rank, type))
 
-    def finish(self, rank, exit_code=0, *, type="worker"):
-        self.node.finish(self.pod(rank, type), exit_code)
+    def finish(self, rank, exit_code=0, *, type="worker", **how):
+        self.node.finish(self.pod(rank, type), exit_code, **how)
+
+    def run_again(self, pod):
+        """Run the pod that takes the place of another, and return it."""
+        new = self.successor(pod)
+        self.node.run(uid(new))  # BY ITS UID: the node may not have forgotten the old one yet
+        return new
+
+    def fails_again(self, pod, exit_code=1, **how):
+        """Have a pod end badly, and run the one that takes its place."""
+        self.node.finish(uid(pod), exit_code, **how)
+        return self.run_again(pod)
+
+    def cling(self, rank, type="worker"):
+        """Have a pod keep its name although it was deleted, until `release`: somebody's finalizer."""
+        self.server.patch(RAW_PODS, self.pod(rank, type), {"metadata": {"finalizers": [FINALIZER]}})
+
+    def release(self, rank, type="worker"):
+        self.server.patch(RAW_PODS, self.pod(rank, type), {"metadata": {"finalizers": None}})
 
 
 class Team:
@@ -132,6 +192,16 @@ class Team:
     def submit(self, body):
         """Create a job."""
         return Job(self.server, self.node, self.server.create(GENERIC_JOBS, body, self.namespace).object)
+
+    def start(self, body):
+        """Create a job and run all of its pods; returns both, the pods by rank and type."""
+        job = self.submit(body)
+        specs = body["spec"]["replicaSpecs"]
+        pods = job.has_pods(sum(each["replicas"] for each in specs))
+        for each in specs:
+            job.run(*range(each["replicas"]), type=each["type"])
+        job.becomes("Running")
+        return job, [pods[job.pod(rank, each["type"]).name] for each in specs for rank in range(each["replicas"])]
 
     def find(self, name):
         """A job that somebody else created."""

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from e2e.jobs import a_job, replicas
+from e2e.jobs import a_job, counts, marks, replicas
 from genericjob.reconcile.resources import RAW_PODS, raw
 from harness.clusters import eventually
 from harness.controllers import USER
@@ -78,11 +78,6 @@ def apply(kubectl, team):
     return applied
 
 
-def counts(**phases):
-    """The aggregate, where what is not named is 0."""
-    return dict.fromkeys(("creating", "pending", "running", "succeeded", "failed", "unknown", "deleted"), 0) | phases
-
-
 def statuses(job):
     return {type: status for type, (status, _, _) in job.conditions.items()}
 
@@ -130,7 +125,7 @@ def test_a_second_copy_fails_when_rank_1_fails(apply):
     assert job.conditions["Failed"] == ("True", *told)
     assert job.conditions["Completed"] == ("False", *told)
     assert job.conditions["Running"] == ("False", *told)
-    assert job.conditions["ReplicaFailure"] == ("True", "ErrorInPod", "Pod[second-copy-worker-2] exited with error code 5")
+    assert job.conditions["ReplicaFailure"] == ("True", "ErrorInPod", "Pod[second-copy-worker-1] exited with error code 3")  # the first
     assert job.task()["failedRanks"] == "1-2"
     assert (status["ready"], status["aggregate"]) == ("2/4", counts(running=2, failed=2))
 
@@ -196,8 +191,8 @@ def test_pods_and_services_say_whose_they_are(team):
     }
     pod = job.has_pods(1)["train-worker-0"]
     assert pod["metadata"]["labels"] == ours | {"app": "mine"}
-    annotations = {"batch.tensorstack.dev/epoch": "0", "batch.tensorstack.dev/attempt": "0", "note": "kept"}
-    assert pod["metadata"]["annotations"] == annotations
+    assert marks(pod) == {"epoch": "0", "attempt": "0", "charged-restarts": "0"}
+    assert pod["metadata"]["annotations"]["note"] == "kept"
     assert pod["metadata"]["ownerReferences"] == [owner]
     assert "finalizers" not in pod["metadata"]
     assert pod["spec"]["restartPolicy"] == "Never"

@@ -125,7 +125,7 @@ def test_in_a_namespace_that_is_being_deleted_nothing_is_tried_twice(crowd, team
         server.delete(RAW_PODS, job.pod(0))
 
         def refused():
-            return audit.requests(since=begin, user=USER, verbs={"create"}, namespace=team.namespace)
+            return audit.requests(since=begin, user=USER, verbs={"create"}, resource="pods", namespace=team.namespace)
 
         eventually(refused)
         clock = crowd.submit(a_job("clock", replicas(image="")))

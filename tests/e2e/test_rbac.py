@@ -9,9 +9,10 @@ from cluster import ClusterError
 from e2e.jobs import a_job, replicas
 from e2e.standing_in import is_gone
 from genericjob.reconcile.resources import RAW_PODS, RAW_SERVICES, Key
+from harness import podgroups
 from harness.clusters import eventually
 from harness.controllers import KINDS, USER, ControllerProcess, account_kubeconfig
-from harness.definitions import MANIFESTS
+from harness.definitions import MANIFESTS, establish
 
 ROLES = [body for body in yaml.safe_load_all((MANIFESTS / "rbac/controller.yaml").read_text()) if body["kind"] in ("ClusterRole", "Role")]
 FINALIZERS = ("batch.tensorstack.dev", "genericjobs/finalizers", "update")
@@ -43,7 +44,17 @@ def test_every_permission_is_used_and_none_is_missing(cluster, server, team, con
     late = team.submit(a_job("late", replicas(2), successRules=[{"worker": [0]}]))
     server.create(RAW_SERVICES, {"metadata": {"name": "named-worker-0"}, "spec": {"ports": [{"port": 1}]}}, team.namespace)
     named = team.submit(a_job("named", service={"ports": [{"port": 80}]}))
-    served = team.submit(a_job("served", service={"ports": [{"port": 80}]}))
+    served = team.submit(a_job("served", service={"ports": [{"port": 80}]}, ttlSecondsAfterFinished=0))
+
+    # A group of pods that becomes smaller while its job is paused.
+    establish(server, podgroups.definition())
+    gang = team.submit(a_job("gang", replicas(2), service={"ports": [{"port": 80}]}, scheduler={"t9kScheduler": {}}))
+    gang.has_pods(2)
+    gang.edit(suspend=True)
+    gang.becomes("Paused")
+    gang.edit(replicaSpecs=[replicas(1)])
+    gang.edit(suspend=False)
+    gang.has_pods(1)
 
     # A pod that comes when its job has ended, as after the last write of a leader that is gone.
     late.run(0)
@@ -62,7 +73,7 @@ def test_every_permission_is_used_and_none_is_missing(cluster, server, team, con
 
     served.run(0)
     served.finish(0)
-    served.becomes("Succeeded")
+    eventually(lambda: not served.exists)
     eventually(lambda: named.events.get("NameConflict", [(0, "")])[0][0] >= 2)
     granted = set().union(*map(permissions, ROLES))
     eventually(lambda: used() >= granted - {FINALIZERS})
