@@ -67,6 +67,10 @@ sim: SIM_SEEDS ?= 1
 sim: $(READY) ## The controller's real threads under a seeded scheduler, with a crash at every write (SIM_SEEDS=N, SIM_SUBSETS=all for more)
 	@SIM_SEEDS=$(SIM_SEEDS) $(BIN)/python -m pytest tests/sim
 
+.PHONY: mutants
+mutants: $(READY) ## Deliberate bugs in the controller, each of which the simulation must catch: a minute or two; OPTIONS=--help
+	@PYTHONPATH=hack:tests $(BIN)/python -m sim.mutants $(OPTIONS)
+
 .PHONY: conformance
 conformance: $(READY) programs ## The API port's two implementations against each other
 	@$(BIN)/python -m pytest tests/conformance

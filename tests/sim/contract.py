@@ -13,6 +13,7 @@ from genericjob.api import ranges
 from genericjob.api.names import ATTEMPT_ANNOTATION, COMPONENT, COMPONENT_LABEL, DEBUG_ANNOTATION, EPOCH_ANNOTATION, FINAL_PHASES
 from genericjob.api.spec import GenericJobSpec, RestartPolicy, parse
 from genericjob.api.status import GenericJobStatus, Task
+from genericjob.jobs.podgroups import POD_GROUPS
 from genericjob.jobs.resource import JOBS, StoredJob, read_status
 from genericjob.local.memory import MemoryApi
 from genericjob.reconcile.errors import ApiError
@@ -101,6 +102,17 @@ class Contract:
             assert not paused, f"5: {meta['name']} is created while the job is paused"
             assert int(meta["annotations"][EPOCH_ANNOTATION]) <= status.epoch, "an epoch is stored before its pods are created"
             assert int(meta["annotations"][ATTEMPT_ANNOTATION]) <= known, "4: a restart is stored before its pod is created"
+            self._together(job, meta)
+
+    def _together(self, job: StoredJob, meta: dict[str, Any]) -> None:
+        """None of an epoch comes before all of the one before are gone, and none before its group."""
+        if self.one_leads:
+            begun = int(meta["annotations"][EPOCH_ANNOTATION])
+            old = [pod.name for pod in self._api.list(PODS).items if pod.owner_uid == job.uid and epoch(pod) < begun]
+            assert not old, f"5: {meta['name']} is of epoch {begun}, and {old} are still there"
+        spec = parse(msgspec.json.decode(job.spec))
+        if spec.scheduler and spec.scheduler.t9k_scheduler:
+            assert self._found(POD_GROUPS, Key(job.namespace, job.name)), f"{meta['name']} comes before its group"
 
     def _deletes(self, call: Call, preconditions: Mapping[str, Any]) -> None:
         assert preconditions["uid"], f"2: {call.key} is deleted whoever it is"

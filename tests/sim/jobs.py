@@ -93,6 +93,7 @@ class Cluster(World):
         self.faults = FaultyApi(self.api, sleep=self.stepped.process("faults").sleep)
         self.contract = Contract(self.api)
         self.assemblies: list[Assembly] = []
+        self.controllers: list[Watched] = []
         self.node = Node(self, script, self.contract)
 
     def controller(
@@ -112,6 +113,7 @@ class Cluster(World):
             processor_time=lambda: 0.0,
         )
         self.assemblies.append(assembly)
+        self.controllers.append(api)
         process.start("main", lambda: _begin(assembly, leads=leads))
         return api
 
@@ -135,6 +137,11 @@ class Cluster(World):
         deployment.start("restarts", lambda: restart(first))
         self.stepped.run(lambda: first.heir is not None)
         return first
+
+    @property
+    def written(self) -> int:
+        """How many writes all controllers have sent, those included that changed nothing."""
+        return sum(controller.writes for controller in self.controllers)
 
     # -------------------------------------------------------------------------------------------- users
 

@@ -1,13 +1,17 @@
 """What must be true when nobody has anything left to do: whatever happened before, and whoever died on the way."""
 
+from typing import Any
+
 import msgspec
 
 from genericjob.api import ranges
 from genericjob.api.names import FINAL_PHASES, MANAGER
 from genericjob.api.spec import GenericJobSpec, parse
 from genericjob.api.status import GenericJobStatus
+from genericjob.jobs.podgroups import POD_GROUPS
 from genericjob.jobs.resource import JOBS, StoredJob, read_status
 from genericjob.local.memory import MemoryApi
+from genericjob.reconcile.errors import ApiError
 from genericjob.reconcile.objects import Pod
 from genericjob.reconcile.resources import RAW_PODS, RAW_SERVICES, SERVICES
 from sim.contract import ENDED, attempt, attempts, ended, epoch, rank_of
@@ -21,6 +25,7 @@ def at_rest(api: MemoryApi) -> None:
         for found in api.list(resource).items:
             for owner in found["metadata"].get("ownerReferences", ()):
                 assert owner["uid"] in jobs, f"{found['metadata']['name']} outlived its job"
+    groups = _groups(api)
     for job in jobs.values():
         spec = parse(msgspec.json.decode(job.spec))
         if spec.managed_by in (None, MANAGER):
@@ -28,6 +33,8 @@ def at_rest(api: MemoryApi) -> None:
             services = {service.name for service in api.list(SERVICES).items if service.owner_uid == job.uid}
             _pods(job, spec, read_status(job), pods)
             _services(job, spec, services)
+            for group in groups.get(job.uid, ()):
+                assert group["spec"]["minMember"] == spec.total, "the group waits for as many as the job has"
 
 
 def _pods(job: StoredJob, spec: GenericJobSpec, status: GenericJobStatus, pods: list[Pod]) -> None:
@@ -64,9 +71,20 @@ def _counts(status: GenericJobStatus, pods: list[Pod]) -> None:
         there = sum(pod.phase == phase.capitalize() for pod in pods)
         assert getattr(status.aggregate, phase) == there, f"6: {phase} {getattr(status.aggregate, phase)}, and there are {there}"
     outcomes = sum(len(ended(task)) for task in status.tasks)
-    if status.phase not in (*FINAL_PHASES, "Paused"):
+    if status.phase in (*FINAL_PHASES, "Paused"):
+        assert status.aggregate.creating == 0, "6: nobody is being created"
+    else:
         counted = status.aggregate.creating + len([pod for pod in pods if pod.phase not in ENDED]) + outcomes
         assert counted == sum(msgspec.structs.astuple(status.aggregate)), "6: every rank has ended, has a pod, or waits for one"
+
+
+def _groups(api: MemoryApi) -> dict[str, list[dict[str, Any]]]:
+    """PodGroups by the UID of their job; none where there is no such kind."""
+    try:
+        found = api.list(POD_GROUPS).items
+    except ApiError:
+        return {}
+    return {owner["uid"]: [group] for group in found for owner in group["metadata"].get("ownerReferences", ())}
 
 
 def _services(job: StoredJob, spec: GenericJobSpec, found: set[str]) -> None:

@@ -43,9 +43,9 @@ def played(scenario: Scenario, seed: int, *crashes: Crash, leaders: int = 1, los
         scenario.play(cluster)
         cluster.reach_phase(scenario.phase)
         cluster.stepped.advance(REST)
-        settled = cluster.api.resource_version
+        settled = cluster.api.resource_version, cluster.written
         cluster.stepped.advance(REST)
-        assert cluster.api.resource_version == settled, "7: at rest nobody writes"
+        assert (cluster.api.resource_version, cluster.written) == settled, "7: at rest nobody writes"
         assert cluster.phase() == scenario.phase
         at_rest(cluster.api)
         assert api.crashed is bool(crashes)

@@ -1,0 +1,181 @@
+"""Schedules that failed once, each as small as it could be made. They are played with every `make sim`, and fail no more."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from sim.chance.playing import Run
+from sim.chance.schedules import Schedule
+from sim.node import FOREVER, Program
+
+
+@dataclass(frozen=True)
+class Found:
+    """A script, and the rest of its schedule."""
+
+    schedule: Schedule
+    script: Callable[[Run], None]
+
+    def __str__(self) -> str:
+        return self.script.__name__
+
+
+FOUND: list[Found] = []
+
+
+def found(
+    seed: int, *, latency: float = 0.0, ends: bool = False, **programs: tuple[Program, ...]
+) -> Callable[[Callable[[Run], None]], None]:
+    """Register a script, with the seed of the scheduler and what programs do."""
+
+    def register(script: Callable[[Run], None]) -> None:
+        FOUND.append(Found(Schedule(seed, (), programs, latency, ends), script))
+
+    return register
+
+
+@found(155)
+def a_pause_is_no_restart_of_the_job(run: Run) -> None:
+    """Ranks that a pause took away were taken for lost, and each began an epoch: after the pause the job waited for nothing."""
+    run.submit(types={"worker": 2}, restart={"scope": "Job"})
+    run.until(mode="Running")
+    run.edit(runMode={"pause": {"enabled": True}})
+
+
+@found(2, latency=0.3, ps_0=(Program(seconds=0.0, taken="Disrupted"),))
+def a_delete_is_on_its_way_when_the_pod_is_orphaned(run: Run) -> None:
+    """Its UID was still the same, and so a pod that was nobody's any more was deleted."""
+    run.submit(types={"ps": 1})
+    run.wait(seconds=8.0)
+    run.delete(how="Orphan")
+
+
+@found(1, worker_0=(Program(seconds=0.0, exit_code=3),))
+def a_rank_that_waits_for_its_turn_is_not_lost(run: Run) -> None:
+    """When the scope became Job it was taken for lost, and all were started again."""
+    run.submit(types={"worker": 1}, restart={"exitCodes": {"notCharged": [3]}})
+    run.wait(seconds=8.0)
+    run.policy(scope="Job", exitCodes={"notCharged": [3]})
+
+
+@found(1, worker_0=(Program(seconds=0.0),))
+def a_clock_that_is_an_hour_ahead(run: Run) -> None:
+    """By it every program had run for long, and none had to wait before it was started again."""
+    run.submit(types={"worker": 1}, restart={"policy": "Always"})
+    run.jump(seconds=3600.0)
+    run.wait(seconds=5.0)
+
+
+@found(1493, worker_2=(Program(stops=10.0),))
+def a_rank_that_comes_back_is_a_new_one(run: Run) -> None:
+    """The pod of its predecessor was still on its way out, and what was written on it was believed."""
+    run.submit(types={"worker": 3}, runMode={"debug": {"enabled": True}})
+    run.wait(seconds=0.0)
+    run.kill(name="train-worker-2")
+    run.wait(seconds=0.0)
+    run.edit(runMode={"pause": {"enabled": True}})
+    run.until(mode="Paused")
+    run.resize(worker=0)
+    run.edit(runMode={"pause": {"enabled": False}})
+    run.wait(seconds=0.0)
+    run.edit(runMode={"pause": {"enabled": True}})
+    run.until(mode="Paused")
+    run.resize(worker=3)
+
+
+@found(
+    2530,
+    worker_0=(Program(seconds=15.0, exit_code=None, stops=0.5, stops_with=1),),
+    worker_1=(
+        Program(seconds=2.0, waits=4.0, why="Unschedulable", stops=10.0, stops_with=0),
+        Program(seconds=0.3, exit_code=None, stops=0.5, stops_with=1),
+        Program(seconds=5.0, waits=1.0, why="CreateContainerConfigError", stops=0.5, stops_with=1),
+    ),
+)
+def services_of_a_job_that_is_gone(run: Run) -> None:
+    """While the stream of jobs was late they were created again and again, as fast as the garbage collector removed them."""
+    run.submit(
+        name="train",
+        types={"worker": 2},
+        restart={"worker": {"policy": "OnFailure", "scope": "Job"}},
+        cleanUpPolicy="Unfinished",
+        service={"ports": [{"port": 80}]},
+    )
+    run.wait(seconds=0.0)
+    run.kill(name="train-worker-0", exit_code=0)
+    run.wait(seconds=0.0)
+    run.crash(writes=1, when="before", arrive=(0, 3), late=0.0, down=0.0)
+    run.wait(seconds=5.0)
+    run.lose(name="train-worker-1")
+    run.wait(seconds=0.01)
+    run.burn()
+    run.wait(seconds=0.0)
+    run.lag(resource="genericjobs", seconds=10.0)
+    run.lose_answers(verb="replace_status", resource="", times=3, skip=0)
+    run.delete(name="train", how="Background")
+    run.submit(
+        name="train",
+        types={"worker": 2},
+        restart={"worker": {"policy": "OnFailure"}},
+        service={"ports": [{"port": 80}]},
+        runMode={"pause": {"enabled": False, "resumeSpecs": [{"type": "worker", "command": ["resume"]}]}},
+    )
+    run.until(name="train", mode="Pending")
+    run.wait(seconds=0.05)
+    run.lose_answers(verb="create", resource="", times=2, skip=0)
+    run.install()
+    run.wait(seconds=0.05)
+    run.wait(seconds=0.01)
+    run.kill(name="train-worker-1", exit_code=3)
+    run.wait(seconds=5.0)
+    run.switch(arrive=(1,), late=0.0)
+    run.wait(seconds=0.5)
+    run.kill(name="train-worker-0", exit_code=0)
+    run.kill(name="train-worker-1", exit_code=0)
+    run.wait(seconds=5.0)
+    run.switch(arrive=(0, 2), late=4.5)
+
+
+@found(
+    2974,
+    worker_0=(Program(seconds=0.3, exit_code=None, waits=12.0, why="CreateContainerConfigError", stops=3.0, stops_with=1),),
+    worker_1=(
+        FOREVER,
+        Program(seconds=0.0, exit_code=1),
+    ),
+    worker_2=(
+        Program(seconds=0.3, exit_code=None, stops=0.5, stops_with=0),
+        Program(seconds=5.0, exit_code=None, waits=12.0, why="ImagePullBackOff"),
+        Program(seconds=5.0, exit_code=42, stops=3.0, stops_with=0),
+    ),
+)
+def services_of_ranks_that_are_no_more_when_the_job_ends(run: Run) -> None:
+    """They were deleted while the job went on, and not after its end."""
+    run.submit(
+        name="train",
+        types={"worker": 3},
+        successRules=[{"worker": [0, 1, 2]}, {"worker": [0, 2]}],
+        failureRules=[{"worker": [2, 1]}],
+        service={"ports": [{"port": 80}]},
+    )
+    run.until(mode="Running")
+    run.kill(name="train-worker-0", exit_code=0)
+    run.kill(name="train-worker-1", exit_code=0)
+    run.kill(name="train-worker-2", exit_code=0)
+    run.until(name="train", mode="Succeeded")
+    run.slow(seconds=0.0)
+    run.wait(seconds=12.0)
+    run.edit(name="train", suspend=False)
+    run.wait(seconds=12.0)
+    run.stutter(resource="genericjobs", seconds=5.0)
+    run.wait(seconds=12.0)
+    run.edit(name="train", suspend=True)
+    run.wait(seconds=1.0)
+    run.wait(seconds=5.0)
+    run.edit(name="train", runMode={"pause": {"enabled": True}})
+    run.until(name="train", mode="Paused")
+    run.resize(name="train", worker=1)
+    run.lose_answers(verb="delete", resource="", times=1, skip=0)
+    run.edit(name="train", runMode={"pause": {"enabled": False}}, suspend=False)
+    run.until(name="train", mode="Resuming")
+    run.crash(writes=0, when="after", arrive=(1, 2, 3), late=4.5, down=0.5)
+    run.wait(seconds=0.5)

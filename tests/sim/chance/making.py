@@ -1,0 +1,256 @@
+"""Schedules by chance. The same seed makes the same schedule."""
+
+from collections.abc import Callable
+from random import Random
+from typing import Any, TypeVar
+
+from sim.chance.schedules import Schedule, Step, step
+from sim.node import FOREVER, Program
+
+T = TypeVar("T")
+
+EPISODES, STORM = (2, 7), (8, 14)
+CODES = (0, 0, 1, 3, 42, 137)
+MOMENTS = (0.0, 0.01, 0.05, 0.2, 0.5, 1.0, 2.0, 3.0, 5.0, 8.0, 12.0)
+
+
+def schedule(seed: int) -> Schedule:
+    """The schedule of a seed."""
+    return _Making(Random(f"schedule {seed}")).schedule(seed)
+
+
+class _Making:
+    """One schedule in the making."""
+
+    def __init__(self, random: Random) -> None:
+        self._random = random
+        self._types = random.choice(
+            ({"worker": 1}, {"worker": 2}, {"worker": 2}, {"worker": 3}, {"ps": 1, "worker": 1}, {"ps": 1, "worker": 2})
+        )
+        self._gang = self._maybe(0.1)
+        self._names = ["train"]
+
+    def schedule(self, seed: int) -> Schedule:
+        steps = [step("install")] if self._maybe(0.6 if self._gang else 0.0) else []
+        steps += [step("standby")] if self._maybe(0.15) else []
+        steps += [self._armed()] if self._maybe(0.25) else []
+        steps += [self._submit()]
+        steps += [step("until", mode="Running")] if self._maybe(0.7) else [self._moment()]
+        for _ in range(self._random.randint(*(STORM if self._maybe(0.05) else EPISODES))):
+            steps += self._episode()
+        return Schedule(
+            seed,
+            tuple(steps),
+            {f"{type}_{rank}": self._programs() for type, count in self._types.items() for rank in range(count)},
+            latency=self._random.choice((0.0, 0.0, 0.05, 0.05, 0.3)),
+            ends=self._maybe(0.5),
+        )
+
+    def _maybe(self, chance: float) -> bool:
+        return self._random.random() < chance
+
+    # -------------------------------------------------------------------------------------------- jobs and programs
+
+    def _submit(self) -> Step:
+        spec: dict[str, Any] = {"types": dict(self._types)}
+        if self._maybe(0.8):
+            spec["restart"] = {type: self._policy() for type in self._types} if self._maybe(0.5) else self._policy()
+        for rules in ("successRules", "failureRules"):
+            if self._maybe(0.25):
+                spec[rules] = [self._rule() for _ in range(self._random.randint(1, 2))]
+        for field, chance, values in (
+            ("cleanUpPolicy", 0.5, ("Unfinished", "All", "None")),
+            ("activeDeadlineSeconds", 0.12, (5, 10, 20, 40)),
+            ("ttlSecondsAfterFinished", 0.12, (0, 5, 20)),
+            ("suspend", 0.1, (True,)),
+            ("service", 0.25, ({"ports": [{"port": 80}]},)),
+        ):
+            if self._maybe(chance):
+                spec[field] = self._random.choice(values)
+        if self._gang:
+            spec["scheduler"] = {"t9kScheduler": {"queue": "night"}}
+        mode: dict[str, Any] = {}
+        if self._maybe(0.12):
+            mode["debug"] = {"enabled": True}
+        if self._maybe(0.15):
+            resume = {"resumeSpecs": [{"type": "worker", "command": ["resume"]}]} if self._maybe(0.5) else {}
+            mode["pause"] = {"enabled": self._maybe(0.4), **resume}
+        if len(self._names) == 1 and self._maybe(0.04):
+            self._names.append("other")
+            return step("submit", name="other", **spec, **({"runMode": mode} if mode else {}))
+        return step("submit", name=self._name, **spec, **({"runMode": mode} if mode else {}))
+
+    def _policy(self) -> dict[str, Any]:
+        found: dict[str, Any] = {"policy": self._random.choice(("Never", "OnFailure", "OnFailure", "OnFailure", "OnFailure", "Always"))}
+        if self._maybe(0.8):
+            found["limit"] = self._random.choice((0, 1, 1, 2, 2, 3, 5))
+        if found["policy"] != "Always" and self._maybe(0.35):
+            found["scope"] = "Job"
+        if self._maybe(0.3):
+            found["exitCodes"] = {self._random.choice(("neverRestart", "notCharged")): [self._random.choice((3, 42))]}
+        return found
+
+    def _rule(self) -> dict[str, list[int]]:
+        type = self._random.choice(list(self._types))
+        return {type: self._random.sample(range(self._types[type]), self._random.randint(1, self._types[type]))}
+
+    def _programs(self) -> tuple[Program, ...]:
+        return tuple(self._program() for _ in range(self._random.randint(1, 3)))
+
+    def _program(self) -> Program:
+        chosen, seconds = self._random.random(), self._random.choice((0.0, 0.3, 1.0, 2.0, 5.0, 15.0))
+        stops = self._random.choice((0.0, 0.0, 0.0, 0.5, 3.0, 10.0))
+        ending: dict[str, Any] = {"stops": stops} | ({"stops_with": self._random.choice((0, 1))} if stops else {})
+        waits = self._random.choice((1.0, 4.0, 12.0)) if self._maybe(0.12) else 0.0
+        if waits:
+            ending |= {"waits": waits, "why": self._random.choice(("ImagePullBackOff", "Unschedulable", "CreateContainerConfigError"))}
+        if chosen < 0.6:
+            return Program(seconds, None, **ending) if stops or waits else FOREVER
+        if chosen < 0.68:
+            return Program(seconds, 137, taken=self._random.choice(("Disrupted", "Evicted")), **ending)
+        return Program(seconds, self._random.choice(CODES), **ending)
+
+    @property
+    def _name(self) -> str:
+        return self._random.choice(self._names)
+
+    def _pods(self) -> list[str]:
+        name = self._name
+        return [f"{name}-{type}-{rank}" for type, count in self._types.items() for rank in range(count)]
+
+    def _pod(self) -> str:
+        return self._random.choice(self._pods())
+
+    # -------------------------------------------------------------------------------------------- what happens
+
+    def _episode(self) -> list[Step]:
+        """Something happens, and something goes wrong: with what follows from it, or in the midst of it."""
+        causes, mode = self._happening()
+        fault = self._random.random()
+        armed = [self._armed()] if fault < 0.35 else []
+        meanwhile = [self._fault()] if fault > 0.55 else []
+        seen = [step("until", name=self._name, mode=mode)] if mode and self._maybe(0.75) else [self._moment()]
+        return [*armed, *causes, *seen, *meanwhile, *([self._moment()] if self._maybe(0.6) else [])]
+
+    def _moment(self) -> Step:
+        return step("wait", seconds=self._random.choice(MOMENTS))
+
+    def _happening(self) -> tuple[list[Step], str]:
+        """What happens, and what the job will be like then."""
+        pick: tuple[tuple[float, Callable[[], tuple[list[Step], str]]], ...] = (
+            (6, lambda: ([self._edit(runMode={"pause": {"enabled": True}})], self._random.choice(("Pausing", "Paused")))),
+            (6, lambda: ([self._edit(runMode={"pause": {"enabled": False}}, suspend=False)], self._random.choice(("Resuming", "Running")))),
+            (2, lambda: ([self._edit(suspend=self._maybe(0.5))], "")),
+            (7, lambda: ([self._kill()], self._random.choice(("Restarting", "RestartingJob", "Running", "Failed")))),
+            (3, lambda: ([step("kill", name=name, exit_code=0) for name in self._pods()], "Succeeded")),
+            (3, lambda: ([step("delete_pod", name=self._pod())], "Restarting")),
+            (1, lambda: ([step("delete_service", name=self._pod())], "")),
+            (0.3, lambda: ([step("wait", seconds=700.0)], "")),
+            (2, lambda: ([step("drain", name=self._pod())], "Restarting")),
+            (3, lambda: (self._lost_node(), "")),
+            (2, lambda: ([self._edit(runMode={"debug": {"enabled": self._maybe(0.6)}})], "")),
+            (3, lambda: ([self._change()], "")),
+            (2, lambda: (self._resized(), "Resuming")),
+            (2, lambda: ([step("delete", name=self._name, how=self._random.choice(("Background", "Foreground", "Orphan")))], "Deleting")),
+            (2, lambda: ([step("delete", name=self._name, how=self._random.choice(("Background", "Orphan"))), self._submit()], "Pending")),
+            (1, lambda: ([self._submit()], "Running")),
+            (2, lambda: ([], "Running")),
+            (1, lambda: ([step("install")], "")),
+        )
+        return self._one_of(pick)
+
+    def _edit(self, **spec: Any) -> Step:
+        return step("edit", name=self._name, **spec)
+
+    def _change(self) -> Step:
+        pick: tuple[tuple[float, Callable[[], Step]], ...] = (
+            (3, lambda: self._edit(cleanUpPolicy=self._random.choice(("Unfinished", "All", "None")))),
+            (1, lambda: self._edit(activeDeadlineSeconds=self._random.choice((1, 10, 30)))),
+            (1, lambda: self._edit(ttlSecondsAfterFinished=self._random.choice((0, 10)))),
+            (1, lambda: self._edit(**{self._random.choice(("successRules", "failureRules")): [self._rule()]})),
+            (2, lambda: step("policy", name=self._name, **self._policy())),
+        )
+        return self._one_of(pick)
+
+    def _kill(self) -> Step:
+        return step("kill", name=self._pod(), exit_code=self._random.choice((0, 1, 1, 3, 42, 137)))
+
+    def _lost_node(self) -> list[Step]:
+        name = self._pod()
+        asked = [step("delete_pod", name=name)] if self._maybe(0.4) else [self._kill()] if self._maybe(0.3) else []
+        return [step("lose", name=name), *asked, self._moment(), step(self._random.choice(("back", "burn")))]
+
+    def _resized(self) -> list[Step]:
+        sizes = {type: self._random.randint(1, 3) for type in self._types}
+        return [
+            self._edit(runMode={"pause": {"enabled": True}}),
+            step("until", name=self._name, mode="Paused"),
+            step("resize", name=self._name, **sizes),
+            *([self._armed()] if self._maybe(0.3) else [self._moment()] if self._maybe(0.5) else []),
+            self._edit(runMode={"pause": {"enabled": False}}, suspend=False),
+        ]
+
+    # -------------------------------------------------------------------------------------------- what goes wrong
+
+    def _armed(self) -> Step:
+        """Something that will go wrong when the controller does something."""
+        return self._one_of(((4, self._refuse), (4, self._lose_answers), (6, self._crash), (3, self._late_stream)))
+
+    def _late_stream(self) -> Step:
+        which = self._random.choice(("pods", "pods", "genericjobs", "services", ""))
+        return step("lag", resource=which, seconds=self._random.choice((0.5, 2.0, 5.0, 10.0)))
+
+    def _fault(self) -> Step:
+        pick: tuple[tuple[float, Callable[[], Step]], ...] = (
+            (5, self._refuse),
+            (5, self._lose_answers),
+            (2, lambda: step("slow", seconds=self._random.choice((0.0, 0.1, 1.0, 4.0)))),
+            (2, lambda: step("cut")),
+            (2, lambda: step("forget")),
+            (1, lambda: step("bookmark")),
+            (5, self._late_stream),
+            (1, lambda: step("stutter", resource=self._random.choice(("pods", "genericjobs")), seconds=5.0)),
+            (7, self._crash),
+            (1, lambda: step("standby")),
+            (3, lambda: step("switch", arrive=self._some(), late=self._late())),
+            (1, lambda: step("jump", seconds=self._random.choice((-3600.0, -30.0, -2.0, 2.0, 30.0, 3600.0)))),
+        )
+        return self._one_of(pick)
+
+    def _refuse(self) -> Step:
+        verb, resource = self._random.choice(
+            (
+                ("create", "pods"), ("create", "services"), ("create", ""), ("delete", "pods"), ("delete", ""), ("replace_status", ""),
+                ("replace_status", ""), ("get", ""), ("list", ""), ("watch", ""), ("patch", ""),
+            )
+        )  # fmt: skip
+        codes = (0, 429, 500, 503) + ((409, 409, 409) if verb == "replace_status" else (403,) if verb == "create" else ())
+        times, skip = self._random.choice((1, 1, 2, 3)), self._random.choice((0, 0, 0, 1, 2))
+        return step("refuse", code=self._random.choice(codes), verb=verb, resource=resource, times=times, skip=skip)
+
+    def _lose_answers(self) -> Step:
+        verb, resource = self._random.choice(
+            (("create", "pods"), ("create", ""), ("delete", ""), ("replace_status", ""), ("replace_status", ""))
+        )
+        times, skip = self._random.choice((1, 1, 2, 3)), self._random.choice((0, 0, 0, 1, 2))
+        return step("lose_answers", verb=verb, resource=resource, times=times, skip=skip)
+
+    def _crash(self) -> Step:
+        return step(
+            "crash",
+            writes=self._random.choice((0, 1, 1, 2, 3, 4)),
+            when=self._random.choice(("before", "after")),
+            arrive=self._some(),
+            late=self._late(),
+            down=self._random.choice((0.0, 0.0, 0.5, 2.0, 6.0)),
+        )
+
+    def _some(self) -> tuple[int, ...]:
+        """Of the writes on their way, any."""
+        return tuple(number for number in range(4) if self._maybe(0.5))
+
+    def _late(self) -> float:
+        return self._random.choice((0.0, 0.0, 0.3, 1.5, 4.5))
+
+    def _one_of(self, pick: tuple[tuple[float, Callable[[], T]], ...]) -> T:
+        return self._random.choices([make for _, make in pick], [weight for weight, _ in pick])[0]()

@@ -1,0 +1,224 @@
+"""Playing a schedule: each kind of step is a method of `Run`.
+
+Every step can be played at any time, or be left out: what makes no sense at the moment (a job that is not there, a pod that does not run)
+does nothing. So a schedule stays one when it is made smaller.
+"""
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from genericjob.api.spec import parse
+from genericjob.jobs.podgroups import POD_GROUPS
+from genericjob.reconcile.api import Propagation
+from genericjob.reconcile.errors import ApiError
+from genericjob.reconcile.passing import WRITES, Call, Verb
+from genericjob.reconcile.resources import CUSTOM_RESOURCE_DEFINITIONS, RAW_PODS, RAW_SERVICES, Key
+from harness import podgroups
+from sim.chance.coverage import mode_of
+from sim.chance.hostile import Hostile
+from sim.chance.leading import Leading
+from sim.chance.schedules import Schedule
+from sim.chance.trouble import ERRORS, RESOURCES
+from sim.jobs import NAMESPACE, RAW_JOBS
+from sim.node import FOREVER, Program
+
+LIMIT = 30_000
+"""Steps of the scheduler; a run that takes more of them without any time passing is one without end."""
+LATEST = 8.0
+"""Seconds that a user waits to see something."""
+
+
+class Run(Leading):
+    """One run of a schedule."""
+
+    def __init__(self, schedule: Schedule) -> None:
+        self.schedule = schedule
+        super().__init__(Hostile(schedule.seed, self._program), schedule.latency)
+
+    # -------------------------------------------------------------------------------------------- users
+
+    def submit(self, name: str = "train", **spec: Any) -> None:
+        """A user creates a job, perhaps under a name that was used before."""
+        with suppress(ApiError):
+            self.cluster.submit(name, **spec)
+
+    def edit(self, name: str = "train", **spec: Any) -> None:
+        """A user changes something."""
+        with suppress(ApiError):
+            self.cluster.edit(name, **spec)
+
+    def policy(self, name: str = "train", **policy: Any) -> None:
+        """A user changes the restart policy of all types."""
+        if job := self._job(name):
+            self.edit(name, replicaSpecs=[{**part, "restartPolicy": policy} for part in job["spec"]["replicaSpecs"]])
+
+    def resize(self, name: str = "train", **types: int) -> None:
+        """A user changes the numbers of replicas. The server allows it only while the job is paused and says so."""
+        job = self._job(name)
+        if job and parse(job["spec"]).paused and job.get("status", {}).get("phase") == "Paused":
+            specs = job["spec"]["replicaSpecs"]
+            self.edit(name, replicaSpecs=[{**part, "replicas": types.get(part["type"], part.get("replicas", 1))} for part in specs])
+
+    def delete(self, name: str = "train", how: Propagation = "Background") -> None:
+        """A user deletes a job."""
+        with suppress(ApiError):
+            self.api.delete(RAW_JOBS, Key(NAMESPACE, name), propagation=how)
+
+    def delete_pod(self, name: str) -> None:
+        """A user deletes a pod, or a preempting scheduler."""
+        self._hit("pod deleted", name)
+        with suppress(ApiError):
+            self.cluster.delete_pod(name)
+
+    def delete_service(self, name: str) -> None:
+        """A user deletes a service."""
+        with suppress(ApiError):
+            self.api.delete(RAW_SERVICES, Key(NAMESPACE, name))
+
+    def install(self) -> None:
+        """An administrator installs the T9k scheduler."""
+        with suppress(ApiError):
+            self.api.create(CUSTOM_RESOURCE_DEFINITIONS, podgroups.definition())
+
+    # -------------------------------------------------------------------------------------------- pods and nodes
+
+    def kill(self, name: str, exit_code: int = 137) -> None:
+        """A program ends."""
+        if self.node.table.running(name):
+            self._hit("program ended", name)
+            self.node.kill(name, exit_code)
+
+    def drain(self, name: str) -> None:
+        """A pod is evicted, for the sake of others."""
+        if self.node.table.running(name):
+            self._hit("eviction", name)
+            with suppress(ApiError):
+                self.node.disrupt(name)
+
+    def lose(self, name: str) -> None:
+        """The node of a pod goes silent."""
+        self._hit("node lost", name)
+        self.node.lose(name)
+
+    def back(self) -> None:
+        """Lost nodes come back."""
+        self.node.back()
+
+    def burn(self) -> None:
+        """Lost nodes do not come back."""
+        self.node.removed()
+
+    # -------------------------------------------------------------------------------------------- the server
+
+    def refuse(self, code: int, verb: Verb, resource: str = "", times: int = 1, skip: int = 0) -> None:
+        """Some calls are answered with an error, and do not happen."""
+        error = ERRORS[code](verb in WRITES)
+        fault = f"{code or 'no answer'}"
+        self.cluster.faults.refuse(error, verb, resource=RESOURCES.get(resource), times=times, skip=skip, when=self._noting(fault))
+
+    def lose_answers(self, verb: Verb, resource: str = "", times: int = 1, skip: int = 0) -> None:
+        """Some writes happen, and their answers are lost."""
+        which: dict[str, Any] = {"resource": RESOURCES.get(resource), "times": times, "skip": skip}
+        self.cluster.faults.lose(verb, **which, when=self._noting("answer lost"))
+
+    def slow(self, seconds: float) -> None:
+        """Writes take so long, at most, from now on."""
+        self._hit("slow server")
+        self._latency = seconds
+        for found in self.controllers:
+            found.latency = seconds
+
+    # -------------------------------------------------------------------------------------------- streams
+
+    def cut(self) -> None:
+        """All watches end."""
+        self._hit("watches cut")
+        self.cluster.oracle.cut()
+
+    def forget(self) -> None:
+        """The server forgets the past, and all watches end: 410."""
+        self._hit("history gone (410)")
+        self.cluster.oracle.cut(forget=True)
+
+    def bookmark(self) -> None:
+        """Watches tell how far they are, and nothing else."""
+        self._hit("bookmarks")
+        self.api.bookmark()
+
+    def lag(self, resource: str, seconds: float) -> None:
+        """What happens to this resource is told later; of all resources if it is empty."""
+        self._hit(f"{resource or 'all'} late")
+        for plural in (resource,) if resource else ("pods", "services", "genericjobs"):
+            self.cluster.streams.hold(plural, seconds)
+
+    def stutter(self, resource: str, seconds: float) -> None:
+        """What happens to this resource is told twice."""
+        self._hit("events twice")
+        self.cluster.streams.stutter(resource, seconds)
+
+    # -------------------------------------------------------------------------------------------- time
+
+    def wait(self, seconds: float) -> None:
+        """Let time pass."""
+        self.stepped.advance(seconds, limit_steps=LIMIT)
+
+    def until(self, mode: str, name: str = "train") -> None:
+        """Wait to see a job in a mode, but not for ever."""
+        asked, seen = "", False
+
+        def shown() -> bool:
+            nonlocal asked, seen
+            if asked != self.api.resource_version:
+                asked, job = self.api.resource_version, self._job(name)
+                seen = job is not None and mode_of(job) == mode
+            return seen
+
+        self.stepped.advance(LATEST, until=shown, limit_steps=LIMIT)
+
+    def heal(self) -> None:
+        """Everything is well from now on, and users clean up what nobody owns."""
+        cluster, self.calm = self.cluster, True
+        cluster.faults.heal()
+        cluster.streams.heal()
+        self.slow(0.0)
+        self.leader.spare()
+        for controller in self.controllers:
+            controller.jump(0.0)
+        self.node.back()
+        self.stepped.advance(10.0, limit_steps=LIMIT)  # whoever is dead has a successor by then, and what was late has arrived
+        if any((found["spec"].get("scheduler") or {}).get("t9kScheduler") for found in self.api.list(RAW_JOBS).items):
+            self.install()
+        for resource in (RAW_PODS, RAW_SERVICES, POD_GROUPS):
+            with suppress(ApiError):
+                for found in self.api.list(resource).items:
+                    if not found["metadata"].get("ownerReferences") and found["metadata"]["name"] != "kubernetes":
+                        self.api.delete(resource, Key(NAMESPACE, found["metadata"]["name"]))
+
+    # -------------------------------------------------------------------------------------------- inside
+
+    def _program(self, name: str, before: int) -> Program:
+        """What a pod does. When all is healed it runs on, or ends well if that leads anywhere."""
+        if not self.calm:
+            return self.schedule.script(name, before)
+        if not self.schedule.ends:
+            return FOREVER
+        for job in self.api.list(RAW_JOBS).items:
+            for part in job["spec"]["replicaSpecs"]:
+                if name.startswith(f"{job['metadata']['name']}-{part['type']}-"):
+                    endless = (part.get("restartPolicy") or {}).get("policy") == "Always" or parse(job["spec"]).debugged
+                    return FOREVER if endless else Program(3.0)
+        return FOREVER
+
+    def _job(self, name: str) -> dict[str, Any] | None:
+        try:
+            return self.api.get(RAW_JOBS, Key(NAMESPACE, name))
+        except ApiError:
+            return None
+
+    def _noting(self, fault: str) -> Callable[[Call], bool]:
+        def note(call: Call) -> bool:
+            self._hit(fault)
+            return True
+
+        return note

@@ -1,0 +1,132 @@
+"""Mutants of rules, and of what comes after the end of a job."""
+
+from genericjob.jobs.controller import JobController
+from genericjob.jobs.decide import _at_the_end, decide
+from genericjob.jobs.ends import expiry, late, run_again, to_clean_up
+from genericjob.jobs.restarts import judge
+from genericjob.jobs.rules import Rules, _covers, _never_fires, no_success_rule_reachable, verdict
+from sim.mutants.switch import edit, mutant
+
+mutant(
+    "asks_for_failure_first",
+    "",
+    "A job whose deciding rank has succeeded fails because its peers died of that.",
+    edit(verdict, "success_rule_met, failure_rule_met", "failure_rule_met, success_rule_met"),
+    first=("success_and_failure_in_one_look",),
+)
+mutant(
+    "believes_a_rule_about_nobody",
+    "",
+    "A rule that names no rank is true of nothing, and the job succeeds at once.",
+    edit(_never_fires, "if not any(rule.values()):", "if False:"),
+    first=("a_rule_about_nobody",),
+)
+mutant(
+    "is_content_with_any_rank",
+    "",
+    "A rule fires when one of its ranks has ended so.",
+    edit(_covers, "ranks <= outcomes.get(type, frozenset())", "ranks & outcomes.get(type, frozenset())"),
+    first=("a_finished_pod_is_deleted",),
+)
+mutant(
+    "waits_for_what_cannot_be",
+    "",
+    "A job that cannot succeed any more hangs until all of its ranks have ended.",
+    edit(no_success_rule_reachable, "if any(not _touches(outcomes.failed, rule) for rule in needed):", "if True:"),
+    first=("never_means_never",),
+)
+mutant(
+    "takes_the_endless_for_ended",
+    "4",
+    "A rank that is to be started again always ends like any other.",
+    edit(judge, "policy.most is None or charges < policy.most", "policy.most is not None and charges < policy.most"),
+    first=("a_server_without_limit_beside_a_worker",),
+)
+mutant(
+    "waits_for_the_endless",
+    "",
+    "Success needs the ranks that never end, too.",
+    edit(Rules.of, "(ending or every,)", "(every,)"),
+    first=("a_server_without_limit_beside_a_worker",),
+)
+mutant(
+    "goes_on_after_the_end",
+    "5",
+    "A terminal phase is not final: the job is judged anew at every look.",
+    edit(decide, "if job.status.phase in FINAL_PHASES:", "if False:"),
+    first=("a_user_cleans_up_later", "all_pods_go"),
+)
+mutant(
+    "cleans_up_before_the_end_is_stored",
+    "3",
+    "Pods are cleaned up in the same look that finds the job at its end, and that is stored later.",
+    edit(
+        _at_the_end,
+        "must_remember=True, news=tuple(news))",
+        "news=tuple(news), deletes=tuple(settled.seen.current_pods()) if job.spec.clean_up_policy == 'All' else ())",
+    ),
+    first=("all_pods_go",),
+)
+mutant(
+    "cleans_up_finished_pods",
+    "",
+    "Under the policy Unfinished the finished pods go as well, with their logs.",
+    edit(to_clean_up, 'and (policy == "All" or pod.phase not in FINISHED)', ""),
+    first=("finished_pods_stay",),
+)
+mutant(
+    "cleans_up_unasked",
+    "",
+    "The policy None is taken for Unfinished.",
+    edit(to_clean_up, 'if policy == "None" and', 'if policy == "Nobody" and'),
+    first=("no_pod_goes",),
+)
+mutant(
+    "leaves_running_what_exceeded_a_deadline",
+    "5",
+    "Who exceeds a deadline goes on running under the policy None.",
+    edit(to_clean_up, "as_it_ended(job.status).reason != Reason.DEADLINE_EXCEEDED", "True"),
+    first=("a_deadline_passes",),
+)
+mutant(
+    "keeps_late_pods",
+    "5",
+    "A pod that was on its way when the job ended stays.",
+    edit(late, "if task and task.absent_ranks:", "if False:"),
+    first=("a_pod_comes_after_the_end",),
+)
+mutant(
+    "keeps_pods_of_ranks_that_have_ended",
+    "3",
+    "A rank that has an outcome and gets another pod by a late write runs again.",
+    edit(run_again, "if pod is not None and pod.phase", "if False and pod.phase"),
+    first=("a_pod_comes_for_a_rank_that_has_ended",),
+)
+mutant(
+    "deletes_what_has_changed_since",
+    "3",
+    "A pod that seems to run a second time is deleted although it has ended since it was looked at.",
+    edit(JobController._delete, "resource_version=found.resource_version", 'resource_version=""'),
+    first=("within_the_limit",),
+)
+mutant(
+    "stores_the_same_again_and_again",
+    "7",
+    "The end of a job that its user wants to pause is stored once a second, and never changes.",
+    edit(decide, "if job.status.phase in FINAL_PHASES:", "if job.status.phase in FINAL_PHASES and not job.spec.paused:"),
+    first=("an_ended_job_is_left_alone",),
+)
+mutant(
+    "expires_at_once",
+    "",
+    "A job that has ended is deleted without waiting.",
+    edit(expiry, "ended + timedelta(seconds=ttl)", "ended"),
+    first=("a_job_expires",),
+)
+mutant(
+    "creates_on_although_the_job_is_gone",
+    "8",
+    "Creates that were planned go on although the job was deleted or changed meanwhile.",
+    edit(JobController._is_unchanged, "return now is not None and", "return True or now is not None and"),
+    first=("test_a_job_that_is_deleted_while_it_is_created_gets_no_more_pods",),
+)
