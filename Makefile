@@ -67,6 +67,11 @@ sim: SIM_SEEDS ?= 1
 sim: $(READY) ## The controller's real threads under a seeded scheduler, with a crash at every write (SIM_SEEDS=N, SIM_SUBSETS=all for more)
 	@SIM_SEEDS=$(SIM_SEEDS) $(BIN)/python -m pytest tests/sim
 
+.PHONY: sim-long
+sim-long: N ?= 100000
+sim-long: $(READY) ## N=100000 random schedules on all processors, an hour or so; goes on where it was interrupted, and writes docs/schedules.md
+	@PYTHONPATH=tests $(BIN)/python -m sim.chance --count $(N) --state .sim-state.json --report docs/schedules.md
+
 .PHONY: mutants
 mutants: $(READY) ## Deliberate bugs in the controller, each of which the simulation must catch: a minute or two; OPTIONS=--help
 	@PYTHONPATH=hack:tests $(BIN)/python -m sim.mutants $(OPTIONS)
@@ -83,6 +88,11 @@ conformance-long: $(READY) programs ## Random operations on both implementations
 .PHONY: e2e
 e2e: $(READY) programs ## Tests on a real control plane
 	@$(BIN)/python -m pytest tests/e2e
+
+.PHONY: large
+large: LARGE_RANKS ?= 10000
+large: $(READY) programs ## A job of LARGE_RANKS=10000 ranks that all fail, beside others: many minutes
+	@LARGE_RANKS=$(LARGE_RANKS) $(BIN)/python -m pytest tests/e2e/test_large.py -rP --timeout 0
 
 .PHONY: idle
 idle: IDLE_SECONDS ?= 60

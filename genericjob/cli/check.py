@@ -78,6 +78,6 @@ def _round_trip(api: HttpApi) -> float:
 def _json(data: bytes) -> dict[str, Any]:
     try:
         found = msgspec.json.decode(data)
-    except (msgspec.DecodeError, RecursionError):
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
         return {}
     return found if isinstance(found, dict) else {}

@@ -22,7 +22,7 @@ from .job import Job
 from .observe import FINISHED, Observation
 from .restarts import End, Settlement, begin_anew, settle, settle_after_the_end
 from .rules import Verdict, verdict
-from .status import how_it_ended, status_of
+from .status import condition, how_it_ended, status_of
 
 TOLD_ONE_BY_ONE = 10
 """Restarts of one look; more of them are told in sum."""
@@ -98,17 +98,24 @@ def _go_on(job: Job, settled: Settlement, course: Course, now: datetime, *, must
     seen = settled.seen
     again = tuple(run_again(seen))
     deletes: tuple[Pod | Service, ...] = (*_going(seen.old_pods()), *again, *seen.stray_services())
+    services = seen.missing_services(job)
     tries, next_try = _missing(seen, course, now)
     moments = (next_try, deadline(job, course, now), waiting.next_look(seen, now))
     return Plan(
         status_of(job, settled, None, now, course=course),
-        must_remember=must_remember or bool(again),
+        must_remember=must_remember or bool(again) or bool(services and _had_all(job)),
         deletes=deletes,
-        services=seen.missing_services(job),
+        services=services,
         pods=tries,
         news=news,
         look_again=min((moment for moment in moments if moment is not None), default=None),
     )
+
+
+def _had_all(job: Job) -> bool:
+    """Whether all services were there once. THEN A COMMIT ASKS whether the job still is: our cache may be behind who took them away."""
+    told = condition(job.status, "Initialized")
+    return told is not None and told.status == "True"
 
 
 def _missing(seen: Observation, course: Course, now: datetime) -> tuple[tuple[Try, ...], datetime | None]:
@@ -189,13 +196,14 @@ def _after_the_end(job: Job, seen: Observation, now: datetime) -> Plan:
     """A terminal phase is final."""
     settled = settle_after_the_end(job, seen)
     unwanted = list(to_clean_up(job, settled.seen))
-    deletes = {pod.uid: pod for pod in (*_going(seen.old_pods()), *late(job, settled.seen), *unwanted)}
+    pods = {pod.uid: pod for pod in (*_going(seen.old_pods()), *late(job, settled.seen), *unwanted)}
+    deletes: tuple[Pod | Service, ...] = (*pods.values(), *seen.stray_services())
     text = f"Deleted {len(unwanted)} pod{'' if len(unwanted) == 1 else 's'} after the end of the job"
     moment = expiry(job)
     return Plan(
         status_of(job, settled, as_it_ended(job.status), now),
-        must_remember=bool(settled.ends and deletes),
-        deletes=tuple(deletes.values()),
+        must_remember=bool(settled.ends and pods),
+        deletes=deletes,
         news=(News("Normal", Reason.CLEANED_UP, text),) if unwanted else (),
         expired=moment is not None and moment <= now,
         look_again=moment,

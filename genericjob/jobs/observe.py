@@ -181,6 +181,7 @@ class _Looking:
             if pod is not None
             and pod.annotations.get(ATTEMPT_ANNOTATION, "0") != "0"
             and number(pod, ATTEMPT_ANNOTATION) > self._ledger.attempt(rank)
+            and number(pod, EPOCH_ANNOTATION) == self._epoch  # of an earlier one its rank may have been another
         ]
         if not more:
             return self._ledger

@@ -20,6 +20,10 @@ INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 _EVENT_TYPES: Mapping[str, EventType] = {"ADDED": "ADDED", "MODIFIED": "MODIFIED", "DELETED": "DELETED", "BOOKMARK": "BOOKMARK"}
 
 
+UNREADABLE = (msgspec.MsgspecError, RecursionError, UnicodeDecodeError)
+"""What reading bytes of others may raise. The last is no error of msgspec's, though it comes from there."""
+
+
 class _ListMeta(msgspec.Struct, rename="camel"):
     resource_version: str | None = None
     continue_: str | None = msgspec.field(default=None, name="continue")
@@ -48,14 +52,14 @@ class Codec(Generic[T]):
         """Read one object."""
         try:
             return self._slim(self._one.decode(data))
-        except (msgspec.MsgspecError, RecursionError) as error:
+        except UNREADABLE as error:
             raise _unreadable(self._name, error) from None
 
     def page(self, data: bytes) -> Page[T]:
         """Read one page of a list."""
         try:
             found: Any = self._list.decode(data)
-        except (msgspec.MsgspecError, RecursionError) as error:
+        except UNREADABLE as error:
             raise _unreadable(self._name, error) from None
         slim, meta = self._slim, found.metadata or _ListMeta()
         return Page(
@@ -69,7 +73,7 @@ class Codec(Generic[T]):
         """Read one line of a watch; an ERROR line is raised."""
         try:
             found: Any = self._line.decode(line)
-        except (msgspec.MsgspecError, RecursionError) as error:
+        except UNREADABLE as error:
             # The Status object of an ERROR line need not fit the wire struct.
             raise _error_line(line) or _unreadable(self._name, error) from None
         kind = _EVENT_TYPES.get(found.type)
@@ -82,7 +86,7 @@ class Codec(Generic[T]):
     def _bookmark(self, line: bytes) -> Event[T]:
         try:
             meta = _bookmark.decode(line).object.metadata
-        except msgspec.MsgspecError as error:
+        except UNREADABLE as error:
             raise _unreadable(self._name, error) from None
         annotations = (meta.annotations if meta else None) or {}
         version = (meta.resource_version if meta else None) or ""
@@ -134,7 +138,7 @@ _any_line = msgspec.json.Decoder(_Line)
 def _error_line(line: bytes) -> ApiError | None:
     try:
         found = _any_line.decode(line)
-    except (msgspec.MsgspecError, RecursionError):
+    except UNREADABLE:
         return None
     if found.type != "ERROR":
         return None

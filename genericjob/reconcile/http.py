@@ -24,7 +24,7 @@ from genericjob import __version__
 
 from .access import Access, Credentials, unauthorized_hint
 from .api import Body, Created, FieldValidation, Operations, Page, Propagation
-from .codec import codec, encode
+from .codec import UNREADABLE, codec, encode
 from .connection import Connection, NotAnsweredError, NotSentError, Pool
 from .errors import NO_ANSWER, ApiError, from_status
 from .reply import Reply
@@ -331,7 +331,7 @@ _kind = msgspec.json.Decoder(_Kind)
 def _is_status(answer: Answer) -> bool:
     try:
         return _kind.decode(answer.data).kind == "Status"
-    except msgspec.MsgspecError:
+    except UNREADABLE:
         return False  # and so an object, which its reader will not like either
 
 
@@ -373,7 +373,7 @@ def _status(answer: Answer) -> Any:
     """The server's own words about a refusal, if these are any."""
     try:
         found = msgspec.json.decode(answer.data)
-    except (msgspec.DecodeError, RecursionError):
+    except UNREADABLE:
         return None
     return found if isinstance(found, dict) and isinstance(found.get("message"), str) else None
 

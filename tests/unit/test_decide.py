@@ -169,3 +169,20 @@ def test_a_second_look_without_a_change_changes_nothing():
     job = a_job().type("worker", 4).success({"worker": [0]})
     job = settled(job, found)
     assert planned(job, found, now=later(100)).status == job.build().status
+
+
+def test_a_service_that_is_gone_is_made_again_only_if_the_job_can_still_be_written():
+    job = a_job().type("worker", 2).having(service={"ports": [{"port": 80}]})
+    there = pods(worker=["Running", "Running"])
+    assert not planned(job, there).must_remember
+    job = settled(job, there, services=["train-worker-0", "train-worker-1"])
+    plan = planned(job, there, services=["train-worker-0"])
+    assert plan.must_remember
+    assert plan.services == ranks("worker", 1)
+
+
+def test_services_of_ranks_that_are_no_more_go_even_after_the_end():
+    job = a_job().type("worker", 1).having(service={"ports": [{"port": 80}]})
+    job = settled(job, pods(worker=["Succeeded"]), services=["train-worker-0", "train-worker-1"])
+    plan = planned(job, pods(worker=["Succeeded"]), services=["train-worker-0", "train-worker-1"])
+    assert [found.name for found in plan.deletes] == ["train-worker-1"]

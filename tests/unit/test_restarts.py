@@ -321,3 +321,9 @@ def test_a_job_that_ends_keeps_the_pod_of_a_rank_that_would_have_run_again():
     assert plan.deletes == ()
     assert plan.status.tasks[0].failed_ranks == "1"
     assert plan.status.tasks[0].charged_restarts == {}
+
+
+def test_what_a_pod_of_an_earlier_epoch_knows_of_restarts_is_not_believed():
+    old = a_pod("train-worker-1", "Running", attempt=3, epoch=0, deleted=True)
+    plan = planned(a_worker(), [a_pod("train-worker-0", epoch=1), old])
+    assert plan.status.tasks[0].charged_restarts == {}
