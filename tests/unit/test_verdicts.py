@@ -223,6 +223,12 @@ def test_writes_are_judged_in_the_order_in_which_they_were_stored():
     assert log.found() == []
 
 
+def test_a_delete_whose_answer_has_no_version_comes_after_what_was_answered_before():
+    log = a_restart().deletes("a")
+    del log.lines[-1]["responseObject"]["metadata"]["resourceVersion"]
+    assert log.creates("b", attempt=1).found() == []
+
+
 def test_a_pod_is_known_although_its_create_looks_refused():
     """Its sender was dead when the answer came."""
     log = Log().line(CONTROLLER, "create", "pods", "train-worker-0", code=504).runs("a").creates("b")

@@ -1,0 +1,128 @@
+"""Leaders that lose their lease in the middle of everything, and a judge who has read the audit log afterwards.
+
+While jobs come, fail, restart, pause and end, the leader is cut off, or sleeps, for longer than its lease lasts. Another one takes over;
+the old one comes back, finds that its time is over, and ends. That nothing was written after the loss, and that no rank had two instances,
+is told by nobody who took part.
+"""
+
+import signal
+import threading
+import time
+
+import pytest
+
+from e2e.apart import Contender, apart
+from e2e.jobs import a_job, replicas, restarts
+from genericjob.reconcile.errors import ApiError
+from genericjob.reconcile.resources import RAW_PODS, Key
+from harness.clusters import eventually
+from harness.configurations import Server
+from harness.controllers import account_kubeconfig
+from harness.definitions import GENERIC_JOBS
+from harness.proxy import Proxy
+from harness.verdicts import judge
+
+AWAY = 40.0
+"""Seconds: a lease lasts 15."""
+RANKS, MOST = 3, 30
+BEAT = 0.5
+
+
+class Bustle:
+    """Jobs to which something happens all the time: each rank of the odd ones fails once, the others are paused and resumed."""
+
+    def __init__(self, world):
+        self.world, self.namespace, self.jobs = world, world.namespace(), []
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._stir, daemon=True)
+        self._thread.start()
+
+    def _stir(self):
+        beat = 0
+        while not self._over.wait(BEAT):
+            beat += 1
+            for deed in (self._submit, self._fail, self._pause, self._take):
+                try:
+                    deed(beat)
+                except (ApiError, AssertionError, ValueError):
+                    continue  # what it was about has just gone
+
+    def _submit(self, beat):
+        if beat % 2 == 0 and len(self.jobs) < MOST:
+            body = a_job(f"job-{beat}", replicas(RANKS) | restarts("OnFailure", 2))
+            self.world.api.create(GENERIC_JOBS, body, self.namespace)
+            self.jobs.append(f"job-{beat}")
+
+    def _fail(self, beat):
+        running = sorted(self.world.running(self.namespace), key=lambda key: key.name)
+        if running:
+            self.world.node.finish(running[beat % len(running)], beat % 2)
+
+    def _pause(self, beat):
+        if self.jobs and beat % 3 == 0:
+            key = Key(self.namespace, self.jobs[beat // 3 % len(self.jobs)])
+            paused = self.world.api.get(GENERIC_JOBS, key)["spec"].get("suspend", False)
+            self.world.api.patch(GENERIC_JOBS, key, {"spec": {"suspend": not paused}})
+
+    def _take(self, beat):
+        running = sorted(self.world.running(self.namespace), key=lambda key: key.name)
+        if running and beat % 5 == 0:
+            self.world.api.delete(RAW_PODS, running[-1])
+
+    def stop(self):
+        self._over.set()
+        self._thread.join()
+
+
+class Partition:
+    """The leader's network loses its way, and finds it again."""
+
+    def __init__(self, leader, proxy):
+        self.begin, self.end = proxy.black_hole, proxy.heal
+
+
+class Sleep:
+    """The leader's process stands still, and goes on."""
+
+    def __init__(self, leader, proxy):
+        self.begin = lambda: leader.signal(signal.SIGSTOP)
+        self.end = lambda: leader.signal(signal.SIGCONT)
+
+
+@pytest.fixture(scope="module")
+def world(request):
+    with apart(request, "leaders") as world:
+        yield world
+
+
+@pytest.mark.parametrize("absence", [Partition, Sleep], ids=lambda each: each.__name__.lower())
+def test_a_leader_that_was_away_for_long_has_written_nothing_after_its_loss(world, tmp_path, absence):
+    here = world.audit.here
+    with Proxy(Server(world.cluster.kubeconfig).port) as proxy:
+        lonely, other = (account_kubeconfig(world.cluster, world.api, tmp_path / name) for name in ("lonely", "other"))
+        lonely.write_text(lonely.read_text().replace(f":{Server(lonely).port}", f":{proxy.port}"))
+        with Contender(lonely, tmp_path / "leader", since=here) as leader:
+            leader.wait_leading()
+            with Contender(other, tmp_path / "heir", since=here) as heir:
+                heir.wait_ready()
+                away_in_the_middle(world, leader, heir, absence(leader, proxy))
+                assert heir.terminate() == 0
+                assert not any("Traceback" in each.log for each in (leader, heir))
+    assert [str(each) for each in judge(world.plane.audit_log, since=here)] == []
+    assert not world.nodes.overlaps(lambda life: (life.owner_uid, life.key))
+
+
+def away_in_the_middle(world, leader, heir, absence):
+    bustle = Bustle(world)
+    eventually(lambda: len(bustle.jobs) > 5)
+    absence.begin()
+    gone = time.monotonic()
+    eventually(lambda: heir.leads)
+    before = len(world.writes(heir))
+    time.sleep(max(0.0, AWAY - (time.monotonic() - gone)))
+    absence.end()
+    assert eventually(lambda: leader.exit_code) == 1
+    assert "leader election lost" in leader.log
+    bustle.stop()
+    assert len(world.writes(heir)) > before + 20  # it had a lot to do
+    assert world.writes(leader)

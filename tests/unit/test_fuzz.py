@@ -1,0 +1,319 @@
+"""Anything at all, given to whatever reads what others have written: no crash, no hang, and no more memory than the input is worth.
+
+What may be said is said in one exception that callers know. `FUZZ_EXAMPLES=100000` looks longer, `HYPOTHESIS_PROFILE=fresh` elsewhere.
+"""
+
+import os
+import time
+import tracemalloc
+from contextlib import contextmanager, suppress
+
+import kubernetes.config  # noqa: F401 - whoever reads the first kubeconfig would wait for it
+import msgspec
+import pytest
+import yaml
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from genericjob.api import ranges, spec
+from genericjob.jobs.resource import JOBS, UnreadableStatusError, read_status
+from genericjob.reconcile.access import from_kubeconfig
+from genericjob.reconcile.codec import codec
+from genericjob.reconcile.errors import ApiError
+from genericjob.reconcile.resources import LEASES, PODS, RAW_PODS, SERVICES
+from genericjob.templating import Scope, parse, substitute
+
+EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "60"))
+SECONDS = 2.0
+"""Of processor time, for one input: a thousand times what most take."""
+MEGABYTE = 1024 * 1024
+
+fuzzed = settings(max_examples=EXAMPLES, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
+
+
+@contextmanager
+def bounded(size, *, factor=200):
+    """A block that takes little time, and little memory beside what its input takes."""
+    tracemalloc.start()
+    begin = time.thread_time()
+    try:
+        yield
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert time.thread_time() - begin < SECONDS
+    assert peak < 4 * MEGABYTE + factor * size
+
+
+def outcome(read, refusal):
+    """What was read, or why it was refused."""
+    try:
+        return read(), None
+    except refusal as error:
+        return None, error
+
+
+SCALARS = st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats() | st.text(max_size=20)
+JSON = st.recursive(
+    SCALARS, lambda inner: st.lists(inner, max_size=5) | st.dictionaries(st.text(max_size=12), inner, max_size=5), max_leaves=30
+)
+
+
+def near(shape):
+    """Values like a good one, with anything at all in any place of it: what is wrong is rarely wrong everywhere."""
+    if isinstance(shape, dict):
+        fields = {key: st.one_of(near(value), near(value), JSON) for key, value in shape.items()}
+        return st.fixed_dictionaries({}, optional=fields) | st.dictionaries(
+            st.sampled_from([*shape]) | st.text(max_size=8), JSON, max_size=3
+        )
+    if isinstance(shape, list):
+        return st.lists(near(shape[0]), max_size=3)
+    return st.just(shape) | st.just(shape) | SCALARS
+
+
+# ------------------------------------------------------------------------------------------------ specs
+
+SPEC = {
+    "replicaSpecs": [
+        {
+            "type": "worker",
+            "replicas": 2,
+            "restartPolicy": {"policy": "OnFailure", "limit": 3, "scope": "Job", "exitCodes": {"neverRestart": [1], "notCharged": [2]}},
+            "template": {"spec": {"containers": [{"name": "main"}]}},
+        }
+    ],
+    "successRules": [{"worker": [0, "1"]}],
+    "failureRules": [{"worker": ["0"]}],
+    "service": {"ports": [{"name": "http", "port": 80, "targetPort": "web", "protocol": "TCP"}]},
+    "cleanUpPolicy": "All",
+    "scheduler": {"t9kScheduler": {"queue": "q", "priority": 1}},
+    "runMode": {
+        "debug": {"enabled": True, "replicaSpecs": [{"type": "worker", "skipInitContainer": True, "command": ["sh"]}]},
+        "pause": {"enabled": True, "resumeSpecs": [{"type": "worker", "command": ["a"], "args": ["b"]}]},
+    },
+    "suspend": False,
+    "ttlSecondsAfterFinished": 10,
+    "activeDeadlineSeconds": 10,
+    "managedBy": "me",
+}
+
+
+@fuzzed
+@given(JSON | near(SPEC))
+@example({"replicaSpecs": [{"type": "worker", "replicas": "9" * 5000}]})
+@example({"replicaSpecs": [{"type": "worker"}], "successRules": [{"worker": ["9" * 5000]}]})
+@example({"replicaSpecs": [{"type": "worker", "replicas": 1e400}]})
+@example({"replicaSpecs": [{"type": "a" * 100_000}]})
+def test_a_spec_is_read_or_refused(value):
+    with bounded(10_000):
+        found, refused = outcome(lambda: spec.parse(value), spec.InvalidSpecError)
+    assert 0 <= found.total <= spec.MAX_REPLICAS if found else str(refused).startswith("spec")
+
+
+def nested(depth, inner=None):
+    for _ in range(depth):
+        inner = {"a": inner}
+    return inner
+
+
+@pytest.mark.parametrize("depth", [100, 10_000, 200_000])
+def test_a_spec_of_any_depth_is_read_or_refused(depth):
+    deep = {"replicaSpecs": [{"type": "w", "template": nested(depth)}]}
+    with suppress(spec.InvalidSpecError):
+        spec.parse(deep)
+
+
+# ------------------------------------------------------------------------------------------------ statuses
+
+STATUS = {
+    "phase": "Running",
+    "epoch": 1,
+    "pauseTime": "2026-01-01T00:00:00Z",
+    "tasks": [
+        {
+            "type": "worker",
+            "restartCount": 1,
+            "succeededRanks": "0-3",
+            "failedRanks": "4",
+            "absentRanks": "5",
+            "chargedRestarts": {"1": "0"},
+            "unchargedRestarts": {"2": "1-3"},
+            "restartsInARow": {"1": "0"},
+            "lastRestarts": {"2026-01-01T00:00:00Z": "0"},
+        }
+    ],
+}
+
+
+@fuzzed
+@given((JSON | near(STATUS)).map(lambda value: msgspec.json.encode({"metadata": {"name": "j"}, "status": value})) | st.binary())
+@example(b'{"status":{"tasks":[{"type":"w","chargedRestarts":{"99999999999999999999":"0-9999"}}]}}')
+@example(b'{"status":{"tasks":[{"type":"w","lastRestarts":{"9999-99-99T00:00:00Z":"0"}}]}}')
+@example(b'{"status":{"tasks":[{"type":"w","succeededRanks":"0-1000000"}]}}')
+def test_a_stored_status_is_read_or_refused(line):
+    with suppress(ApiError, UnreadableStatusError), bounded(len(line), factor=20_000):
+        read_status(codec(JOBS).one(line))
+
+
+# ------------------------------------------------------------------------------------------------ variables
+
+
+@fuzzed
+@given(
+    st.text()
+    | st.text(alphabet="$()[].typerankservicehostport019- ", max_size=300)
+    | st.lists(
+        st.sampled_from(
+            [
+                "$",
+                "$$",
+                "$(",
+                "$(rank)",
+                "$(type)",
+                "$(replicas[",
+                "$(replicas[a])",
+                "$(service.",
+                "$(service.a[0].host)",
+                "$(service.port[p])",
+                "a" * 64,
+                "]",
+                ")",
+                "9" * 30,
+            ]
+        )
+    ).map("".join)
+)
+@example("$(service.a[" + "9" * 100_000 + "].host)")
+@example("$(" * 100_000)
+@example("$(service." * 50_000)
+@example("$(replicas[" + "a-" * 100_000)
+def test_any_text_is_filled_in_and_nothing_else_of_it_changes(text):
+    scope = Scope(type="t", rank="3", replicas={"a": 2}, host="{}-{}".format, ports={"p": 80})
+    with bounded(len(text)):
+        template = parse(text)
+        assert template.text == text
+        filled = substitute(template, scope)
+    assert len(filled.unresolved) <= len(template.variables)
+    assert template.variables or filled.text == text
+
+
+# ------------------------------------------------------------------------------------------------ ranges
+
+
+@fuzzed
+@given(
+    st.text()
+    | st.text(alphabet="0123456789,-")
+    | st.lists(st.tuples(st.integers(), st.integers())).map(lambda pairs: ",".join(f"{first}-{last}" for first, last in pairs))
+)
+@example("0-9999")
+@example("0-1000000")
+@example(",".join(["0-1000000"] * 200))
+@example("9" * 5000)
+@example("0-" + "9" * 5000)
+def test_a_set_of_ranks_is_read_or_refused(text):
+    with suppress(ValueError), bounded(len(text)):
+        assert ranges.format(ranges.parse.__wrapped__(text)) == text
+
+
+# ------------------------------------------------------------------------------------------------ what a server sends
+
+POD = {
+    "metadata": {
+        "name": "p",
+        "namespace": "n",
+        "uid": "u",
+        "resourceVersion": "7",
+        "generation": 1,
+        "deletionTimestamp": "2026-01-01T00:00:00Z",
+        "labels": {"a": "b"},
+        "annotations": {"batch.tensorstack.dev/epoch": "1"},
+        "ownerReferences": [{"uid": "o", "controller": True, "kind": "GenericJob", "name": "j"}],
+    },
+    "spec": {"nodeName": "x"},
+    "status": {
+        "phase": "Running",
+        "reason": "",
+        "message": "",
+        "conditions": [{"type": "Ready", "status": "True", "reason": "", "message": ""}],
+        "containerStatuses": [{"name": "main", "state": {"terminated": {"exitCode": 1, "reason": "Error"}}}],
+        "initContainerStatuses": [{"name": "first", "state": {"waiting": {"reason": "x"}}}],
+    },
+}
+LINES = (
+    st.binary()
+    | near({"type": "ADDED", "object": POD}).map(msgspec.json.encode)
+    | st.tuples(near({"type": "MODIFIED", "object": POD}).map(msgspec.json.encode), st.integers(0, 400), st.binary(max_size=3)).map(
+        lambda made: made[0][: made[1]] + made[2] + made[0][made[1] + 1 :]
+    )
+)
+
+
+@fuzzed
+@pytest.mark.parametrize("resource", [PODS, SERVICES, RAW_PODS, LEASES, JOBS], ids=lambda each: f"{each.plural}-{each.slim.__name__}")
+@given(line=LINES)
+@example(line=b'{"type":"\x80"}')
+@example(line=b"[" * 100_000)
+@example(line=b'{"type":"ADDED","object":' + b'{"a":' * 100_000)
+@example(line=b'{"type":"ERROR","object":' + b'{"a":' * 100_000)
+@example(line=b'{"type":"BOOKMARK","object":' + b"[" * 100_000)
+@example(line=b'{"type":"ERROR","object":{"code":' + b"9" * 400 + b"}}")
+@example(line=b'{"type":"ERROR","object":{"code":1e999}}')
+@example(line=b'{"type":"BOOKMARK","object":null}')
+@example(line=b'{"type":"ADDED","object":null}')
+@example(line=b'{"type":"ADDED","object":{"metadata":{"resourceVersion":5}}}')
+def test_a_line_of_a_watch_is_an_event_or_an_error(resource, line):
+    reader = codec(resource)
+    for read in (reader.event, reader.one, reader.page):
+        with suppress(ApiError), bounded(len(line)):
+            read(line)
+
+
+# ------------------------------------------------------------------------------------------------ kubeconfigs
+
+CONFIG = {
+    "apiVersion": "v1",
+    "kind": "Config",
+    "current-context": "it",
+    "clusters": [
+        {"name": "it", "cluster": {"server": "https://localhost:6443", "certificate-authority-data": "aGVsbG8=", "proxy-url": "http://p"}}
+    ],
+    "users": [
+        {
+            "name": "it",
+            "user": {"token": "t", "client-certificate": "/no/such", "client-key-data": "aGk=", "username": "u", "password": "p"},
+        }
+    ],
+    "contexts": [{"name": "it", "context": {"cluster": "it", "user": "it", "namespace": "n"}}],
+}
+INSECURE = {
+    **CONFIG,
+    "clusters": [{"name": "it", "cluster": {"server": "http://localhost:80"}}],
+    "users": [{"name": "it", "user": {"token": "t"}}],
+}
+
+
+def document(value):
+    try:
+        return yaml.safe_dump(value).encode()
+    except yaml.YAMLError:
+        return b""
+
+
+@fuzzed
+@given(st.binary() | (JSON | near(CONFIG) | near(INSECURE)).map(document) | st.text().map(lambda text: text.encode("utf-8", "replace")))
+@example(yaml.safe_dump(INSECURE).encode())
+@example(b"a: &a [*a, *a]")
+@example(b"\n".join(b"%c: &%c [%s]" % (name, name, b",".join([b"*%c" % (name - 1) if name > 97 else b"x"] * 9)) for name in range(97, 107)))
+@example(b"[" * 2_000)
+@example(b"{" * 2_000)
+@example(b"!!python/object/apply:os.system ['true']")
+@example(b"clusters: 5\ncontexts: 5\nusers: 5\ncurrent-context: it")
+@example(b"\xff\xfe\x00")
+@example(b"")
+def test_a_kubeconfig_is_read_or_refused(tmp_path, data):
+    file = tmp_path / "config"
+    file.write_bytes(data)
+    with bounded(len(data), factor=2000):
+        found, refused = outcome(lambda: from_kubeconfig(str(file)), ApiError)
+    assert found.current.host if found else (refused.reason == "Configuration" and "\n" not in refused.message)
