@@ -141,5 +141,14 @@ RULES: Mapping[str, tuple[Rule, ...]] = {
             asked="at creation",
         ),
     ),
+    "spec.service.ports[]": (
+        Rule(
+            "!has(self.nodePort) || self.nodePort == 0",
+            "replicas are reached from inside the cluster, and no node opens a port for them: leave nodePort out",
+            "nodePort",
+            "FieldValueForbidden",
+            asked="at creation",
+        ),
+    ),
 }
 """By the field they stand on; the empty one is the whole job."""

@@ -33,6 +33,10 @@ MAX_WORD_LENGTH = 131_072
 """Linux starts no program with a longer argument."""
 
 LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+LABEL_VALUE = "[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
+QUALIFIED_NAME = rf"({LABEL}(\.{LABEL})*/)?{LABEL_VALUE}"
+PORT_NAME = "([0-9]-?)*[a-z](-?[a-z0-9])*"
+"""An IANA service name: it has a letter, and no two dashes side by side."""
 INT_OR_STRING = {"anyOf": [{"type": "integer"}, {"type": "string"}], "x-kubernetes-int-or-string": True}
 
 
@@ -135,7 +139,9 @@ class ReplicaSpec(_Model):
     )
 
 
-TargetPort = Annotated[int | str, WithJsonSchema(INT_OR_STRING | {"minimum": 0, "maximum": 65535, "maxLength": 15})]
+TargetPort = Annotated[
+    int | str, WithJsonSchema(INT_OR_STRING | {"minimum": 0, "maximum": 65535, "maxLength": 15, "pattern": f"^({PORT_NAME})?$"})
+]
 
 
 class ServicePort(_Model):
@@ -150,9 +156,11 @@ class ServicePort(_Model):
     port: int = Field(ge=1, le=65535, description="Number of the port.")
     target_port: TargetPort | None = Field(default=None, description="Port of the pod, as a number or by name, if it is another one.")
     protocol: Literal["TCP", "UDP", "SCTP"] = Field(default="TCP", description="TCP (default), UDP or SCTP.")
-    app_protocol: str | None = Field(default=None, max_length=317, description="A hint at the protocol spoken, as in a core/v1 Service.")
+    app_protocol: str | None = Field(
+        default=None, max_length=317, pattern=f"^{QUALIFIED_NAME}$", description="A hint at the protocol spoken, as in a core/v1 Service."
+    )
     node_port: int | None = Field(
-        default=None, ge=0, le=65535, description="As in a core/v1 Service, which refuses it for services inside a cluster."
+        default=None, ge=0, le=65535, description="0 or left out: replicas are reached from inside the cluster, and no node opens a port."
     )
 
 
@@ -180,7 +188,13 @@ class Service(_Model):
 class T9kScheduler(_Model):
     """The T9k scheduler's view of a job."""
 
-    queue: str = Field(default="default", min_length=1, max_length=63, description="Queue in which the job waits.")
+    queue: str = Field(
+        default="default",
+        min_length=1,
+        max_length=63,
+        pattern=f"^{LABEL_VALUE}$",
+        description="Queue in which the job waits: a label value, which the pods carry.",
+    )
     priority: int = Field(default=0, ge=0, le=100, description="0 to 100; more is sooner.")
 
 

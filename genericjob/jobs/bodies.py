@@ -30,6 +30,8 @@ Host = Callable[[JobIdentity, str, int], str]
 """How a rank is reached by the others: its bare name on a cluster, an address without one."""
 
 Found = Literal["ours", "wait", "foreign"]
+Compiled = dict[str, tuple[PodBodies, ServiceBodies | None]]
+"""The bodies of a job, by type."""
 
 
 class Bodies:
@@ -40,18 +42,24 @@ class Bodies:
         self._host = host
         self._new_id = new_id
         self._lock = Lock()
-        self._compiled: LRUCache[tuple[str, int, bool], dict[str, tuple[PodBodies, ServiceBodies | None]]] = LRUCache(remembered)
+        self._compiled: LRUCache[tuple[str, bool], tuple[int, Compiled]] = LRUCache(remembered)
 
-    def of(self, job: Job, *, resumed: bool) -> dict[str, tuple[PodBodies, ServiceBodies | None]]:
-        """All compiled bodies of a job, by type."""
-        key = job.identity.uid, job.generation, resumed
+    def of(self, job: Job, *, resumed: bool) -> Compiled:
+        """All compiled bodies of a job; those of its latest generation are remembered."""
+        key = job.identity.uid, resumed
         with self._lock:
-            found = self._compiled.get(key)
-        if found is None:
+            generation, found = self._compiled.get(key, (0, None))
+        if found is None or generation != job.generation:
             found = {part.type: self._compile(job, part.type, resumed=resumed) for part in job.spec.replica_specs}
             with self._lock:
-                self._compiled[key] = found
+                self._compiled[key] = job.generation, found
         return found
+
+    def forget(self, uid: str) -> None:
+        """A job is gone."""
+        with self._lock:
+            for resumed in (False, True):
+                self._compiled.pop((uid, resumed), None)
 
     def _compile(self, job: Job, type: str, *, resumed: bool) -> tuple[PodBodies, ServiceBodies | None]:
         def host(type: str, rank: int) -> str:

@@ -37,9 +37,9 @@ from .departures import Departures
 from .job import Job
 from .observe import Observation, observe
 from .podgroups import PodGroups
-from .refusals import Refusals
+from .refusals import LONGEST, Refusals
 from .resource import JOBS, Reader, StoredJob, UnreadableStatusError, identity, read_status, status_body
-from .status import condition, troubled
+from .status import MESSAGE_LIMIT, condition, troubled
 
 log = logging.getLogger(__name__)
 
@@ -54,8 +54,10 @@ AT_A_TIME, BYTES_AT_A_TIME = 1_000, 32 * 2**20
 """Writes of one reconcile, and the size of their bodies."""
 SOON = 0.05
 """The shortest wait for a moment to come; clocks and sleeps are not exact."""
-LONGEST_WITHOUT_SCHEDULER = 60.0
-"""Seconds between two looks for a scheduler that is not installed: somebody is doing it at this moment."""
+LONGEST_WITHOUT_GROUP = {Reason.SCHEDULER_MISSING: 60.0, Reason.NAME_CONFLICT: 60.0, Reason.PREDECESSOR_ENDING: 5.0}
+"""Seconds between two looks for a group: nobody watches them, and somebody may be installing the scheduler at this moment."""
+SERVER_ERRORS = 500
+"""Codes from here on are the server's own fault."""
 PERSISTENT = 4.0
 """Seconds of waiting from which on errors of the server itself are shown: the third in a row."""
 
@@ -102,7 +104,8 @@ class JobController:
         self._primitives = primitives
         self._groups = PodGroups(api)
         self._reader = Reader()
-        self._refusals = Refusals()
+        self._refusals, self._kept = Refusals(), Refusals()
+        """Of jobs whose creates, and of pods whose deletes, were refused."""
 
     def reconcile(self, key: Key) -> Result:
         """Bring one job a step further."""
@@ -121,19 +124,24 @@ class JobController:
 
     def _bring_forward(self, stored: StoredJob, job: Job) -> Result:
         if job.spec.managed_by not in (None, names.MANAGER):
+            self._departures.forget(stored.uid)
             return DONE  # another controller's
         now = self._primitives.now()
         plan = decide(job, self._observe(job), now)
         # COMMIT FIRST: outcomes, charges, epoch and phase before any delete that depends on them.
-        if plan.must_remember and not self._store(stored, plan.status):
+        if plan.must_remember and not self._store(stored, job, plan.status):
             return AGAIN  # somebody else wrote: look again, change nothing
         if plan.expired and not plan.must_remember:
             return self._expire(stored, job)
-        done = self._apply(job, plan)
+        writes, hindered = self._writes(job, plan)
+        confirms = bool(writes) and plan.must_confirm and not plan.must_remember
+        if confirms and not self._store(stored, job, plan.status):
+            return AGAIN
+        done = self._apply(job, plan, writes, hindered)
         self._tell(job, plan.news + done.news)
         if done.done and done.trouble is None and done.again is None and done.done < plan.size:
             return MORE
-        if plan.must_remember or done.created:
+        if plan.must_remember or confirms or done.created:
             return Result.again_in(STALE)  # the events of our own writes bring us back before that, and then there is more to show
         status = troubled(plan.status, *done.trouble, now, stored=job.status) if done.trouble else plan.status
         waits = [done.again, max(SOON, (plan.look_again - now).total_seconds()) if plan.look_again else None]
@@ -145,22 +153,34 @@ class JobController:
         self._departures.forget(uid)
         self._coalescer.forget(uid)
         self._refusals.forget(uid)
+        self._reader.forget(uid)
+        self._bodies.forget(uid)
 
     # -------------------------------------------------------------------------------------------- observe
 
     def _observe(self, job: Job) -> Observation:
         uid, namespace = job.identity.uid, job.identity.namespace
+        # PODS FIRST: one that goes between the two reads is then seen twice, and not not at all.
+        pods = self._pods.by(OWNER, uid, namespace=namespace)
         departed = self._departures.of(uid)
         services = self._services.by(OWNER, uid, namespace=namespace) if job.spec.service else ()
-        seen = observe(job, self._pods.by(OWNER, uid, namespace=namespace), services=services, departed=departed)
-        if departed and (settled := frozenset(pod.uid for pod in departed) - seen.unaccounted()):
+        seen = observe(job, pods, services=services, departed=departed)
+        if departed:
+            settled = frozenset(pod.uid for pod in departed) - seen.unaccounted() - {pod.uid for pod in pods}
             self._departures.settle(uid, settled)
         return seen
 
     # -------------------------------------------------------------------------------------------- commit, show
 
-    def _store(self, stored: StoredJob, status: GenericJobStatus) -> bool:
+    def _store(self, stored: StoredJob, job: Job, status: GenericJobStatus) -> bool:
         """Write the status if the job is still the one that was read; False if somebody else wrote first."""
+        if not self._put(stored, status):
+            return False
+        if job.status.observed_generation != job.generation:
+            self._tell(job, remarks(job))
+        return True
+
+    def _put(self, stored: StoredJob, status: GenericJobStatus) -> bool:
         key = Key(stored.namespace, stored.name)
         try:
             written = self._api.replace_status(JOBS, key, status_body(stored, status))
@@ -178,16 +198,19 @@ class JobController:
             return DONE if again is None else Result.again_in(again)
         if wait := self._coalescer.due(stored.uid):
             return Result.again_in(wait if again is None else min(wait, again))
-        if not self._store(stored, status):
+        if not self._store(stored, job, status):
             return AGAIN
         return DONE if again is None else Result.again_in(again)
 
     def _refuse(self, stored: StoredJob, problem: str) -> Result:
         """A spec that admission let through although it cannot work: show it, and wait for a better one."""
-        before = read_status(stored)
+        try:
+            before = read_status(stored)
+        except UnreadableStatusError as error:
+            return self._give_up(stored, f"{problem}; {error}")
         told = troubled(before, Reason.INVALID_SPEC, problem, self._primitives.now(), stored=before)
         status = structs.replace(told, observed_generation=stored.generation)
-        if status != before and not self._store(stored, status):
+        if status != before and not self._put(stored, status):
             return AGAIN
         return self._give_up(stored, problem)
 
@@ -197,20 +220,26 @@ class JobController:
 
     # -------------------------------------------------------------------------------------------- apply
 
-    def _apply(self, job: Job, plan: Plan) -> Applied:
+    def _writes(self, job: Job, plan: Plan) -> tuple[list[Write], Applied]:
+        """What of a plan can be sent now, and what hinders the rest."""
         uid, now = job.identity.uid, self._primitives.monotonic()
-        writes: list[Write] = [self._delete(found, uid) for found in plan.deletes[:AT_A_TIME]]
-        again = self._refusals.wait(uid, job.generation, now) if plan.pods or plan.services else 0.0
-        hindered: Applied | None = None
-        if not again and len(writes) < AT_A_TIME:
-            if plan.pods and (trouble := self._groups.ensure(job)):  # THE GROUP BEFORE ITS PODS, at every creation: it may have gone
-                hindered = self._without_a_group(job, *trouble)
-            else:
-                writes += self._creates(job, plan, room=AT_A_TIME - len(writes))
+        held = {found.uid: wait for found in plan.deletes if (wait := self._kept.wait(found.uid, job.generation, now))}
+        writes = [self._delete(found, uid) for found in plan.deletes if found.uid not in held][:AT_A_TIME]
+        later = Applied(again=min(held.values(), default=None))
+        if not (plan.pods or plan.services) or len(writes) == AT_A_TIME:
+            return writes, later
+        if again := self._refusals.wait(uid, job.generation, now):
+            return writes, replace(later, trouble=self._refusals.trouble(uid, job.generation), again=again if again < math.inf else None)
+        if plan.pods and (hindered := self._without_a_group(job)):
+            return writes, hindered
+        return writes + self._creates(job, plan, room=AT_A_TIME - len(writes)), later
+
+    def _apply(self, job: Job, plan: Plan, writes: list[Write], hindered: Applied) -> Applied:
         if not writes:
-            return hindered or Applied(again=again if 0.0 < again < math.inf else None)
+            return hindered
         done = self._judge(job, self._writer.apply(writes, wanted=lambda: self._is_unchanged(job)), plan)
-        return replace(hindered, done=done.done, news=hindered.news + done.news) if hindered else done
+        waits = [wait for wait in (done.again, hindered.again) if wait is not None]
+        return replace(done, news=hindered.news + done.news, trouble=done.trouble or hindered.trouble, again=min(waits, default=None))
 
     def _delete(self, found: Pod | Service, owner_uid: str) -> Write:
         """AS IT WAS SEEN: since then it may have ended, so that its end is to be stored first, or have been taken from the job."""
@@ -218,11 +247,21 @@ class JobController:
         key = Key(found.namespace, found.name)
         return Delete(resource, key, found.uid, owner_uid, resource_version=found.resource_version)
 
-    def _without_a_group(self, job: Job, reason: str, message: str) -> Applied:
-        """What keeps the pods from being placed together keeps them from being created."""
-        longest = LONGEST_WITHOUT_SCHEDULER if reason == Reason.SCHEDULER_MISSING else None
-        again = self._refusals.note(job.identity.uid, job.generation, self._primitives.monotonic(), longest=longest)
-        return Applied(news=(News("Warning", reason, message),), trouble=(reason, message), again=again)
+    def _without_a_group(self, job: Job) -> Applied | None:
+        """What keeps the pods from being placed together keeps them from being created. Asked every time: the group may have gone."""
+        shown = 0.0
+        try:
+            trouble = self._groups.ensure(job)
+        except ApiError as error:  # a server that starts answers so for a moment
+            trouble, shown = (Reason.FAILED_CREATE, error.message), PERSISTENT
+        if trouble is None:
+            return None
+        longest = LONGEST_WITHOUT_GROUP.get(trouble[0], LONGEST)
+        uid, now = job.identity.uid, self._primitives.monotonic()
+        again = self._refusals.note(uid, job.generation, now, longest=longest, trouble=trouble, shown=shown)
+        if again < shown:
+            return Applied(again=again)
+        return Applied(news=(News("Warning", *trouble),), trouble=trouble, again=again)
 
     def _creates(self, job: Job, plan: Plan, *, room: int) -> list[Write]:
         """The first creates of a plan. NOT ALL OF THEM: 10,000 bodies can be a gigabyte, and what happens meanwhile may end the job."""
@@ -266,30 +305,49 @@ class JobController:
 
     def _judge(self, job: Job, outcomes: Sequence[Done], plan: Plan) -> Applied:
         """What came of the writes, in one answer."""
-        happened = sum(done.fate == "done" for done in outcomes)
-        created = sum(done.fate == "done" and isinstance(done.write, Create) for done in outcomes)
+        happened = [done for done in outcomes if done.fate == "done"]
+        created = sum(isinstance(done.write, Create) for done in happened)
         news = self._first_words(job, outcomes, plan) if any(isinstance(done.write, Create) for done in outcomes) else ()
-        hindered = next((done for done in outcomes if done.fate not in ("done", "skipped")), None)
-        if hindered is None:
-            if created:
-                self._refusals.forget(job.identity.uid)
-            return Applied(happened, created, news)
+        news += _cleaned_up(happened, plan)
+        applied = Applied(len(happened), created, news)
+        hindered = [done for done in outcomes if done.fate not in ("done", "skipped")]
+        kept = [done for done in hindered if isinstance(done.write, Delete) and done.fate == "refused"]
+        if kept:
+            applied = self._may_not_delete(job, applied, kept)
+        first = next((done for done in hindered if done not in kept), None)
+        if first is not None:
+            return self._hindered(job, applied, first)
+        if created:
+            self._refusals.forget(job.identity.uid)
+        return applied
+
+    def _may_not_delete(self, job: Job, applied: Applied, kept: Sequence[Done]) -> Applied:
+        """Some pods have to stay for now. Each is tried again later, and the others do not wait for it."""
+        now = self._primitives.monotonic()
+        waits = [self._kept.note(done.write.uid, job.generation, now) for done in kept if isinstance(done.write, Delete)]
+        why = kept[0].error.message if kept[0].error else ""
+        news = News("Warning", Reason.FAILED_DELETE, f"{_name(kept[0].write)} could not be deleted: {why}")
+        return replace(applied, news=(*applied.news, news), again=min(waits))
+
+    def _hindered(self, job: Job, applied: Applied, hindered: Done) -> Applied:
+        """One write could not be done, and the rest was not worth trying."""
+        uid, now = job.identity.uid, self._primitives.monotonic()
         error = hindered.error or ApiError(NO_ANSWER, "Unknown", f"{hindered.write} failed")
-        if hindered.fate == "failed" and error.code < 500:
+        if hindered.fate == "failed" and error.code < SERVER_ERRORS:
             raise error
         if hindered.fate == "waiting":
-            name = _name(hindered.write)
-            return Applied(
-                0, 0, news, (Reason.PREDECESSOR_ENDING, f"{name} of an earlier run is still there; waiting until it is gone"), PREDECESSOR
-            )
+            text = f"{_name(hindered.write)} of an earlier run is still there; waiting until it is gone"
+            return replace(applied, done=0, created=0, trouble=(Reason.PREDECESSOR_ENDING, text), again=PREDECESSOR)
         if any(cause.reason == "NamespaceTerminating" for cause in error.causes):
-            self._refusals.give_up(job.identity.uid, job.generation)
-            return Applied(news=news)  # nothing will ever be created here again, and nobody is left to read about it
+            self._refusals.give_up(uid, job.generation)
+            return replace(applied, done=0, created=0)  # nothing will ever be created here again, and nobody is left to read about it
         trouble = _trouble(hindered)
-        again = self._refusals.note(job.identity.uid, job.generation, self._primitives.monotonic())
-        if hindered.fate == "failed" and again < PERSISTENT:
-            return Applied(news=news, again=again)  # a server that starts answers so for a moment
-        return Applied(news=(*news, News("Warning", *trouble)), trouble=trouble, again=again)
+        shown = PERSISTENT if hindered.fate == "failed" else 0.0  # a server that starts answers so for a moment
+        again = self._refusals.note(uid, job.generation, now, trouble=trouble, shown=shown)
+        if again < shown:
+            return replace(applied, done=0, created=0, again=again)
+        news = (*applied.news, News("Warning", *trouble))
+        return replace(applied, done=0, created=0, news=news, trouble=trouble, again=again)
 
     def _first_words(self, job: Job, outcomes: Sequence[Done], plan: Plan) -> tuple[News, ...]:
         """What to say when something was to be created, and more of it the first time."""
@@ -299,7 +357,6 @@ class JobController:
         told = [News("Normal", Reason.CREATED, f"Created {pods} pod{'' if pods == 1 else 's'}")] if pods else []
         new = job.status.observed_generation != job.generation
         if new:
-            told += remarks(job)
             for compiled, _ in self._bodies.of(job, resumed=plan.status.resumes > 0).values():
                 if compiled.unresolved:
                     text = f"these variables mean nothing in this job and were left as they are: {', '.join(compiled.unresolved)}"
@@ -318,10 +375,15 @@ class JobController:
             log.log(
                 logging.WARNING if one.type == "Warning" else logging.INFO,
                 "%s",
-                one.message,
+                one.message[:MESSAGE_LIMIT],
                 extra={"job": f"{job.identity.namespace}/{job.identity.name}", "uid": job.identity.uid, "reason": one.reason},
             )
             self._recorder.event(_reference(job.identity), one.type, one.reason, one.message)
+
+
+def _cleaned_up(happened: Sequence[Done], plan: Plan) -> tuple[News, ...]:
+    gone = sum(isinstance(done.write, Delete) and done.write.uid in plan.cleaned_up for done in happened) if plan.cleaned_up else 0
+    return (News("Normal", Reason.CLEANED_UP, f"Deleted {gone} pod{'' if gone == 1 else 's'} after the end of the job"),) if gone else ()
 
 
 def _trouble(hindered: Done) -> tuple[str, str]:

@@ -46,8 +46,8 @@ class Course:
 
     def restarting(self, now: datetime, *, charged: bool) -> "Course":
         """The whole job is started again."""
-        last = self.last_job_restart
-        row = self.job_restarts_in_a_row + 1 if last and now - last < FORGIVEN else 1
+        begun = self.not_before
+        row = self.job_restarts_in_a_row + 1 if begun and now - begun < FORGIVEN else 1
         return replace(
             self,
             epoch=self.epoch + 1,

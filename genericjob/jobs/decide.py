@@ -52,11 +52,15 @@ class Plan:
     status: GenericJobStatus
     must_remember: bool = False
     """Whether the status has to be stored before anything else happens, and at once."""
+    must_confirm: bool = False
+    """Whether it has to be stored before anything is deleted or created, to see that nothing has changed: caches may be behind."""
     deletes: tuple[Pod | Service, ...] = ()
     services: tuple[Rank, ...] = ()
     """Ranks whose service is to be created."""
     pods: tuple[Try, ...] = ()
     news: tuple[News, ...] = ()
+    cleaned_up: frozenset[str] = frozenset()
+    """UIDs of the pods that go because the job's policy says so."""
     expired: bool = False
     """Whether the job itself is to be deleted."""
     look_again: datetime | None = None
@@ -78,7 +82,7 @@ def decide(job: Job, seen: Observation, now: datetime) -> Plan:
     if job.spec.paused:
         return _paused(job, settled, now)
     if settled.course.paused:
-        return _resume(job, settled, now)
+        return _resume(job, seen, settled, now)
     return _go_on(job, settled, settled.course, now, must_remember=settled.restarts or _vanished_end(seen), news=_restarts(settled))
 
 
@@ -88,7 +92,7 @@ def _verdict(job: Job, settled: Settlement, now: datetime) -> Verdict | None:
         return None
     if not job.spec.debugged and (ended := verdict(job.design.rules, settled.outcomes)):
         return ended
-    return deadline_exceeded(job, settled.course, now)
+    return deadline_exceeded(job, settled, now)
 
 
 # ------------------------------------------------------------------------------------------------ going on
@@ -100,10 +104,11 @@ def _go_on(job: Job, settled: Settlement, course: Course, now: datetime, *, must
     deletes: tuple[Pod | Service, ...] = (*_going(seen.old_pods()), *again, *seen.stray_services())
     services = seen.missing_services(job)
     tries, next_try = _missing(seen, course, now)
-    moments = (next_try, deadline(job, course, now), waiting.next_look(seen, now))
+    moments = (next_try, deadline(job, settled, now, course=course), waiting.next_look(seen, now))
     return Plan(
         status_of(job, settled, None, now, course=course),
-        must_remember=must_remember or bool(again) or bool(services and _had_all(job)),
+        must_remember=must_remember,
+        must_confirm=bool(again) or bool(services and _had_all(job)),
         deletes=deletes,
         services=services,
         pods=tries,
@@ -113,7 +118,7 @@ def _go_on(job: Job, settled: Settlement, course: Course, now: datetime, *, must
 
 
 def _had_all(job: Job) -> bool:
-    """Whether all services were there once. THEN A COMMIT ASKS whether the job still is: our cache may be behind who took them away."""
+    """Whether all services were there once. Then their job may be gone, too, and our cache behind the collector that took them away."""
     told = condition(job.status, "Initialized")
     return told is not None and told.status == "True"
 
@@ -171,9 +176,11 @@ def _paused(job: Job, settled: Settlement, now: datetime) -> Plan:
     )
 
 
-def _resume(job: Job, settled: Settlement, now: datetime) -> Plan:
+def _resume(job: Job, found: Observation, settled: Settlement, now: datetime) -> Plan:
     """Go on after a pause: every rank, those that had ended too, because the others expect them."""
     seen = begin_anew(settled.seen)
+    if not job.spec.debugged and (ended := verdict(job.design.rules, seen.outcomes)):  # its rules were changed so that nothing can be met
+        return _at_the_end(job, settle_after_the_end(job, begin_anew(found)), ended, now)
     news = (News("Normal", Reason.RESUMING, "The job goes on: its pods are created again."),)
     return _go_on(job, Settlement(seen, settled.course, seen.outcomes), settled.course.resuming(now), now, must_remember=True, news=news)
 
@@ -184,7 +191,7 @@ def _resume(job: Job, settled: Settlement, now: datetime) -> Plan:
 def _at_the_end(job: Job, settled: Settlement, ended: Verdict, now: datetime) -> Plan:
     """Store it. What the end means for pods is decided when that is done."""
     kind: Literal["Normal", "Warning"] = "Normal" if ended.phase == "Succeeded" else "Warning"
-    news = [*remarks(job), News(kind, ended.reason, ended.message)]
+    news = [News(kind, ended.reason, ended.message)]
     left = sum(pod.phase not in FINISHED and pod.deleted is None for pod in settled.seen.current_pods())
     if left and job.spec.clean_up_policy == "None" and ended.reason != Reason.DEADLINE_EXCEEDED:
         text = f"{'1 pod still runs' if left == 1 else f'{left} pods still run'}, because spec.cleanUpPolicy is None"
@@ -198,13 +205,12 @@ def _after_the_end(job: Job, seen: Observation, now: datetime) -> Plan:
     unwanted = list(to_clean_up(job, settled.seen))
     pods = {pod.uid: pod for pod in (*_going(seen.old_pods()), *late(job, settled.seen), *unwanted)}
     deletes: tuple[Pod | Service, ...] = (*pods.values(), *seen.stray_services())
-    text = f"Deleted {len(unwanted)} pod{'' if len(unwanted) == 1 else 's'} after the end of the job"
     moment = expiry(job)
     return Plan(
         status_of(job, settled, as_it_ended(job.status), now),
         must_remember=bool(settled.ends and pods),
         deletes=deletes,
-        news=(News("Normal", Reason.CLEANED_UP, text),) if unwanted else (),
+        cleaned_up=frozenset(pod.uid for pod in unwanted),
         expired=moment is not None and moment <= now,
         look_again=moment,
     )
@@ -231,7 +237,5 @@ def _told(end: End, *, what: str = "restart") -> str:
 
 
 def remarks(job: Job) -> tuple[News, ...]:
-    """What a user should hear about a spec when it is first acted upon."""
-    if job.status.observed_generation == job.generation:
-        return ()
+    """What a user should hear about a spec, once: when the status first speaks of it."""
     return tuple(News("Warning", Reason.RULE_NEVER_FIRES, text) for text in job.design.rules.never)

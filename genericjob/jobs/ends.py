@@ -16,22 +16,23 @@ from genericjob.reconcile.objects import Pod
 from .course import Course
 from .job import Job
 from .observe import FINISHED, Observation
+from .restarts import Settlement
 from .rules import Verdict
-from .status import condition
+from .status import begun, condition
 
 
-def deadline(job: Job, course: Course, now: datetime) -> datetime | None:
+def deadline(job: Job, settled: Settlement, now: datetime, *, course: Course | None = None) -> datetime | None:
     """When the job will have been active for too long; never while it is paused."""
-    limit = job.spec.active_deadline_seconds
+    limit, course = job.spec.active_deadline_seconds, course or settled.course
     if limit is None or course.paused:
         return None
-    left = timedelta(seconds=limit) - course.active(job.status.start_time or now, now)
+    left = timedelta(seconds=limit) - course.active(begun(job, settled, now), now)
     return now + max(timedelta(), left)
 
 
-def deadline_exceeded(job: Job, course: Course, now: datetime) -> Verdict | None:
+def deadline_exceeded(job: Job, settled: Settlement, now: datetime) -> Verdict | None:
     """Whether the job has been active for too long."""
-    moment = deadline(job, course, now)
+    moment = deadline(job, settled, now)
     if moment is None or moment > now:
         return None
     text = f"The job was active for longer than {job.spec.active_deadline_seconds} seconds (spec.activeDeadlineSeconds)."

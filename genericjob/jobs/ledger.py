@@ -5,9 +5,10 @@ what it is, whoever looks, and whenever. The status has the numbers turned aroun
 are one entry.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from typing import TypeVar
 
 from genericjob.api import ranges
 from genericjob.api.status import RanksBy, Task
@@ -18,6 +19,10 @@ FORGIVEN = timedelta(minutes=10)
 """Who ran so long begins anew."""
 MOST_IN_A_ROW = 12
 """Counted no further: the wait is at its longest by then."""
+DIGITS = 9
+"""Of a number of restarts: nobody counts further."""
+
+_Value = TypeVar("_Value")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +43,10 @@ class Ledger:
         if task is None or not (task.charged_restarts or task.uncharged_restarts):
             return EMPTY
         return cls(
-            _counts(task.charged_restarts, replicas),
-            _counts(task.uncharged_restarts, replicas),
-            _counts(task.restarts_in_a_row, replicas),
-            {rank: datetime.fromisoformat(moment) for rank, moment in _turned(task.last_restarts, replicas).items()},
+            _turned(task.charged_restarts, _count, replicas),
+            _turned(task.uncharged_restarts, _count, replicas),
+            _turned(task.restarts_in_a_row, _count, replicas),
+            _turned(task.last_restarts, _moment, replicas),
         )
 
     def attempt(self, rank: int) -> int:
@@ -101,12 +106,22 @@ def back_off(in_a_row: int) -> timedelta:
     return timedelta(seconds=min(LONGEST, FIRST * 2.0 ** (in_a_row - 2)) if in_a_row > 1 else 0.0)
 
 
-def _turned(source: RanksBy, replicas: int) -> dict[int, str]:
-    return {rank: value for value, ranks in source.items() for rank in ranges.parse(ranks) if rank < replicas}
+def _turned(source: RanksBy, read: Callable[[str], _Value], replicas: int) -> dict[int, _Value]:
+    values = {text: read(text) for text in source}
+    return {rank: values[text] for text, ranks in source.items() for rank in ranges.parse(ranks) if rank < replicas}
 
 
-def _counts(source: RanksBy, replicas: int) -> dict[int, int]:
-    return {rank: int(value) for rank, value in _turned(source, replicas).items()}
+def _count(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) <= DIGITS):
+        raise ValueError(f"not a number of restarts: {text[:80]!r}")
+    return int(text)
+
+
+def _moment(text: str) -> datetime:
+    moment = datetime.fromisoformat(text)
+    if moment.tzinfo is None or not datetime.min.year < moment.year < datetime.max.year:  # it is compared, and added to
+        raise ValueError(f"not the time of a restart: {text[:80]!r}")
+    return moment
 
 
 def _by_value(values: Mapping[int, str]) -> RanksBy:

@@ -94,7 +94,7 @@ def compile_pods(
 
 def scope_of(spec: GenericJobSpec, *, type: str, rank: str, host: Callable[[str, int], str]) -> Scope:
     """What variables mean for a type of this job: hosts and ports only while the job has services."""
-    service = spec.service
+    service = spec.service if spec.service and spec.service.ports else None
     return Scope(
         type=type,
         rank=rank,

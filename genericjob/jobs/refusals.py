@@ -1,8 +1,8 @@
-"""Creates that the server refused: when to try again.
+"""Writes that the server refused: when to try again, and what to say meanwhile.
 
 A quota or a wrong template refuses every try alike. So a job whose create was refused waits, 1 s at first and up to 5 minutes, whatever
-else happens to it meanwhile; a changed spec is tried at once. Kept in memory only: after a restart one more try is made, and refused
-again.
+else happens to it meanwhile; a changed spec is tried at once. The same for a pod that may not be deleted. Kept in memory only: after a
+restart one more try is made, and refused again.
 """
 
 import math
@@ -19,10 +19,11 @@ class _Refusal:
     generation: int
     count: int
     until: float
+    trouble: tuple[str, str] | None = None
 
 
 class Refusals:
-    """How long jobs have to wait before their next create."""
+    """How long jobs, or pods, have to wait before the next try."""
 
     def __init__(self, remembered: int = 100_000) -> None:
         self._lock = Lock()
@@ -34,13 +35,21 @@ class Refusals:
             found = self._by_uid.get(uid)
         return max(0.0, found.until - now) if found and found.generation == generation else 0.0
 
-    def note(self, uid: str, generation: int, now: float, *, longest: float | None = None) -> float:
-        """A create was refused; seconds to wait, and no more than `longest`."""
+    def trouble(self, uid: str, generation: int) -> tuple[str, str] | None:
+        """Reason and message of what is waited for, if it is worth showing."""
+        with self._lock:
+            found = self._by_uid.get(uid)
+        return found.trouble if found and found.generation == generation else None
+
+    def note(
+        self, uid: str, generation: int, now: float, *, longest: float = LONGEST, trouble: tuple[str, str] | None = None, shown: float = 0.0
+    ) -> float:
+        """A write was refused; seconds to wait, `longest` at most. The trouble is worth showing once the wait is as long as `shown`."""
         with self._lock:
             found = self._by_uid.get(uid)
             count = found.count + 1 if found and found.generation == generation else 0
-            wait = min(longest or LONGEST, FIRST * 2.0 ** min(count, 30))
-            self._by_uid[uid] = _Refusal(generation, count, now + wait)
+            wait = min(longest, FIRST * 2.0 ** min(count, 30))
+            self._by_uid[uid] = _Refusal(generation, count, now + wait, trouble if wait >= shown else None)
         return wait
 
     def give_up(self, uid: str, generation: int) -> None:

@@ -45,22 +45,26 @@ _status = msgspec.json.Decoder(GenericJobStatus)
 
 
 class Reader:
-    """Parses jobs, each generation once."""
+    """Parses jobs, each generation once, and remembers the one that was read last."""
 
     def __init__(self, remembered: int = 4096) -> None:
         self._lock = Lock()
-        self._designs: LRUCache[tuple[str, int], Design] = LRUCache(remembered)
+        self._designs: LRUCache[str, tuple[int, Design]] = LRUCache(remembered)
 
     def read(self, stored: StoredJob) -> Job:
         """A job as decisions see it; raises InvalidSpecError or UnreadableStatusError."""
-        key = stored.uid, stored.generation
         with self._lock:
-            design = self._designs.get(key)
-        if design is None:
+            generation, design = self._designs.get(stored.uid, (0, None))
+        if design is None or generation != stored.generation:
             design = Design.of(stored.name, parse(_decoded(stored.spec)))
             with self._lock:
-                self._designs[key] = design
+                self._designs[stored.uid] = stored.generation, design
         return Job(identity(stored), stored.generation, design, read_status(stored))
+
+    def forget(self, uid: str) -> None:
+        """A job is gone."""
+        with self._lock:
+            self._designs.pop(uid, None)
 
 
 def read_status(stored: StoredJob) -> GenericJobStatus:

@@ -92,11 +92,12 @@ def _cause_of_a_joint_restart(ends: Sequence[End]) -> End | None:
 
 
 def settle_after_the_end(job: Job, seen: Observation) -> Settlement:
-    """The same when the job has ended: nobody runs again, so every end is an outcome."""
+    """The same when the job has ended: nobody runs again, so every end that a program made itself is an outcome."""
     ends = tuple(
         End(part.type, rank, part.names[rank], pod, "succeeded" if pod.phase == "Succeeded" else "failed")
         for part in seen.types
         for rank, pod in part.ends.items()
+        if not _says_nothing(pod)
     )
     after = _each(seen, ends, _outcomes) if ends else seen
     return Settlement(after, Course.of(job.status, epoch=seen.epoch), after.outcomes, ends)
@@ -113,7 +114,7 @@ def begin_anew(seen: Observation, *, outcomes: bool = False) -> Observation:
 def judge(pod: Pod, replicas: ReplicaSpec, charges: int, *, debugged: bool = False) -> Judgement:
     """What the end of a pod means, after so many charged restarts."""
     policy = replicas.restart_policy
-    if debugged or pod.annotations.get(DEBUG_ANNOTATION) == "true" or disrupted(pod):
+    if _says_nothing(pod) or (debugged and pod.phase == "Failed"):  # what had succeeded before somebody debugs stays a success
         return "uncharged"
     left = policy.most is None or charges < policy.most
     if pod.phase == "Succeeded":
@@ -124,6 +125,11 @@ def judge(pod: Pod, replicas: ReplicaSpec, charges: int, *, debugged: bool = Fal
     if codes and codes.issubset(policy.exit_codes.not_charged):
         return "uncharged"
     return "charged" if left else "failed"
+
+
+def _says_nothing(pod: Pod) -> bool:
+    """Whether the end of a pod is not its program's doing."""
+    return pod.annotations.get(DEBUG_ANNOTATION) == "true" or disrupted(pod)
 
 
 def disrupted(pod: Pod) -> bool:
@@ -158,8 +164,9 @@ def _unseen(part: RanksOfType) -> Iterator[End]:
 
     Unless it was once started again alone, before the policy was changed or when it was debugged: it may just be waiting.
     """
+    unended = part.open
     for rank, pod in enumerate(part.pods):
-        if pod is None and rank in part.open and rank not in part.old and not part.ledger.attempt(rank):
+        if pod is None and rank in unended and rank not in part.old and not part.ledger.attempt(rank):
             yield End(part.type, rank, part.names[rank], None, "uncharged", lost=True, together=True)
 
 
@@ -175,17 +182,14 @@ def _each(seen: Observation, ends: Sequence[End], change: Callable[[RanksOfType,
 
 
 def _after(part: RanksOfType, ends: Sequence[End], now: datetime, *, alone: bool) -> RanksOfType:
-    """The ranks once their ends are accounted for; `alone` unless the whole job is started again."""
+    """The ranks once their ends are accounted for; `alone` unless the whole job is started again, for which no rank is charged."""
     part = _outcomes(part, ends)
-    if not alone or not any(end.restarts for end in ends):
-        return part
     entries = Entries(part.ledger)
     pods, old = list(part.pods), dict(part.old)
     for end in ends:
-        if end.restarts:
-            entries.restart(
-                end.rank, now, charged=end.judgement == "charged", forgiven=_ran_long(end.pod, part.ledger.last.get(end.rank), now)
-            )
+        if end.restarts and (alone or not end.together):
+            forgiven = _ran_long(end.pod, part.ledger.not_before(end.rank), now)
+            entries.restart(end.rank, now, charged=end.judgement == "charged", forgiven=forgiven)
             if (there := pods[end.rank]) is not None:
                 old[end.rank], pods[end.rank] = there, None
     return replace(part, pods=tuple(pods), old=old, ledger=entries.ledger())
@@ -215,8 +219,8 @@ def _all_old(part: RanksOfType, *, outcomes: bool) -> RanksOfType:
     )
 
 
-def _ran_long(pod: Pod | None, last: datetime | None, now: datetime) -> bool:
+def _ran_long(pod: Pod | None, begun: datetime | None, now: datetime) -> bool:
     """Whether a rank ran for so long that it begins anew. ONE CLOCK ON BOTH SIDES: the node's, or ours where the node says nothing."""
     if pod is not None and (times := [found.finished - found.started for found in pod.containers if found.finished and found.started]):
         return max(times) >= FORGIVEN
-    return last is not None and now - last >= FORGIVEN
+    return begun is not None and now - begun >= FORGIVEN

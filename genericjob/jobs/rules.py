@@ -18,6 +18,13 @@ from typing import Literal
 from genericjob.api.names import Reason
 from genericjob.api.spec import GenericJobSpec, Rule
 
+TOLD = 10
+"""Rules that can never fire and are told one by one; of the others only the number is."""
+LONGEST = 900
+"""Characters of a rule, or of reasons, in a message: a rule may name 10,000 ranks, and an event has room for 1,024 characters."""
+LONGEST_TYPE = 100
+"""Characters of a type that is not one of the job's, and so may be any text."""
+
 Ranks = Mapping[str, frozenset[int]]
 """Ranks by type."""
 
@@ -48,7 +55,7 @@ class Rules:
     failure: tuple[Ranks, ...]
     explicit_success: bool
     never: tuple[str, ...]
-    """Rules that can never fire, each with the reason."""
+    """Rules that can never fire: the first few, each with the reason, and how many more there are."""
 
     @classmethod
     def of(cls, spec: GenericJobSpec) -> "Rules":
@@ -57,21 +64,27 @@ class Rules:
         endless = frozenset(found.type for found in spec.replica_specs if found.restart_policy.most is None)
         immortal = endless - {found.type for found in spec.replica_specs if found.restart_policy.exit_codes.never_restart}
         never: list[str] = []
+        untold = 0
 
         def usable(name: str, rules: Sequence[Rule], unending: frozenset[str], *, kept: bool) -> Iterator[Ranks]:
+            nonlocal untold
             for number, rule in enumerate(rules):
                 problem = _never_fires(rule, every)
                 unended = next((type for type, ranks in rule.items() if ranks and type in unending), "") if not problem else ""
                 if unended:
                     problem = f"type {unended!r} is started again always and without a limit"
-                if problem:
+                if problem and len(never) < TOLD:
                     never.append(f"{name}[{number}] can never fire: {problem}")
+                elif problem:
+                    untold += 1
                 if not problem or (unended and kept):
                     yield {type: frozenset(ranks) for type, ranks in rule.items() if ranks}
 
         ending = {type: ranks for type, ranks in every.items() if type not in endless}
         success = tuple(usable("successRules", spec.success_rules, endless, kept=True)) if spec.success_rules else (ending or every,)
         failure = tuple(usable("failureRules", spec.failure_rules, immortal, kept=False))
+        if untold:
+            never.append("1 more rule can never fire" if untold == 1 else f"{untold} more rules can never fire")
         return cls(every, success, failure, bool(spec.success_rules), tuple(never))
 
 
@@ -80,7 +93,7 @@ def _never_fires(rule: Rule, every: Ranks) -> str:
         return "it names no rank"
     for type, ranks in rule.items():
         if ranks and type not in every:
-            return f"there is no replica of type {type!r}"
+            return f"there is no replica of type {_cut(type, LONGEST_TYPE)!r}"
         if missing := sorted(set(ranks) - every.get(type, frozenset())):
             return f"type {type!r} has no rank {missing[0]}"
     return ""
@@ -88,7 +101,7 @@ def _never_fires(rule: Rule, every: Ranks) -> str:
 
 def verdict(rules: Rules, outcomes: Outcomes) -> Verdict | None:
     """How the job has ended; None while it has not."""
-    for ask in (success_rule_met, failure_rule_met, no_success_rule_reachable, every_rank_ended):
+    for ask in (success_rule_met, failure_rule_met, no_success_rule_reachable):
         if answer := ask(rules, outcomes):
             return answer
     return None
@@ -105,35 +118,34 @@ def failure_rule_met(rules: Rules, outcomes: Outcomes) -> Verdict | None:
     """All ranks of some failure rule have failed for good."""
     for rule in rules.failure:
         if _covers(outcomes.failed, rule):
-            return Verdict("Failed", Reason.FAILED, f"The job is failed with rule: {written(rule)}")
+            return Verdict("Failed", Reason.FAILED, f"The job is failed with rule: {_cut(written(rule), LONGEST)}")
     return None
 
 
 def no_success_rule_reachable(rules: Rules, outcomes: Outcomes) -> Verdict | None:
-    """Nothing can lead to success any more, and no failure rule is still to be decided."""
+    """Nothing can lead to success any more, and no failure rule is still to be decided.
+
+    So it is at the latest when every rank has ended: a rule that was not met has a rank that ended the other way.
+    """
     needed = rules.success if rules.explicit_success else (rules.every_rank,)
     if any(not _touches(outcomes.failed, rule) for rule in needed):
         return None
     if any(not _touches(outcomes.succeeded, rule) for rule in rules.failure):
         return None
     type, rank = min(((type, min(ranks)) for type, ranks in outcomes.failed.items() if ranks), default=("", 0))
-    why = f"rank {rank} of type {type} has failed" if type else "; ".join(rules.never)
+    why = f"rank {rank} of type {type} has failed" if type else _cut("; ".join(rules.never), LONGEST)
     if not rules.explicit_success:
         return Verdict("Failed", Reason.FAILED, f"The job is failed: {why}.")
     return Verdict("Failed", Reason.NO_SUCCESS_RULE_REACHABLE, f"The job is failed: no success rule can be met any more: {why}.")
 
 
-def every_rank_ended(rules: Rules, outcomes: Outcomes) -> Verdict | None:
-    """Nobody is left who could make a rule fire."""
-    for type, ranks in rules.every_rank.items():
-        if ranks - outcomes.succeeded.get(type, frozenset()) - outcomes.failed.get(type, frozenset()):
-            return None
-    return Verdict("Failed", Reason.EVERY_RANK_ENDED, "The job is failed: every rank has ended, and no rule was met.")
-
-
 def written(rule: Ranks) -> str:
     """A rule as compact JSON."""
     return json.dumps({type: sorted(ranks) for type, ranks in rule.items()}, separators=(",", ":"))
+
+
+def _cut(text: str, longest: int) -> str:
+    return text if len(text) <= longest else text[: longest - 1] + "…"
 
 
 def _covers(outcomes: Ranks, rule: Ranks) -> bool:

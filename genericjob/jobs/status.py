@@ -3,18 +3,18 @@
 A pure function of the job, its previous status, its pods and the time. Conditions change their time only with their status.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 
 from msgspec import structs
 
 from genericjob.api.names import CONDITION_TYPES, ConditionType, Phase, Reason
-from genericjob.api.status import Aggregate, Condition, GenericJobStatus, Task
+from genericjob.api.status import Aggregate, Condition, Failure, GenericJobStatus, Task
 from genericjob.reconcile.objects import Pod
 
 from .course import Course
 from .job import Job
-from .observe import Observation
+from .observe import Observation, RanksOfType
 from .restarts import End, Settlement
 from .rules import Verdict
 from .tasks import failed_container, tasks_of
@@ -38,6 +38,7 @@ TROUBLES = frozenset(
 ALL_NORMAL = "All pods are running normally."
 INITIALIZED = "The job has been initialized successfully."
 NOT_FINISHED = "The job has not finished."
+BESIDES = "; meanwhile: "
 
 
 def status_of(job: Job, settled: Settlement, ended: Verdict | None, now: datetime, *, course: Course | None = None) -> GenericJobStatus:
@@ -49,15 +50,20 @@ def status_of(job: Job, settled: Settlement, ended: Verdict | None, now: datetim
     return GenericJobStatus(
         phase=story.phase,
         conditions=_conditions(previous.conditions, story.statements(), now),
-        ready=f"{counts.running + counts.succeeded}/{job.spec.total}",
+        ready=f"{counts.running + sum(len(part.succeeded) for part in settled.seen.types)}/{job.spec.total}",
         restarts=sum(task.restart_count for task in tasks) + course.job_restarts,
         aggregate=counts,
         tasks=tasks,
         observed_generation=job.generation,
-        start_time=previous.start_time or now,
+        start_time=begun(job, settled, now),
         completion_time=(previous.completion_time or now) if ended else None,
         **course.written(),
     )
+
+
+def begun(job: Job, settled: Settlement, now: datetime) -> datetime:
+    """When the job began: as it is stored or, as long as nothing is, when its first pod was created."""
+    return job.status.start_time or min((pod.created for pod in settled.seen.current_pods() if pod.created), default=now)
 
 
 Statement = tuple[bool, str, str]
@@ -122,8 +128,8 @@ class _Story:
     def _initialized(self) -> Statement:
         job, counts = self._job, self._counts
         before = condition(job.status, "Initialized")
-        if before and (before.status == "True" or job.status.completion_time):
-            return before.status == "True", before.reason, before.message
+        if before and before.status == "True":
+            return True, before.reason, before.message
         if self._course.paused:
             return False, Reason.PAUSED, "The job was paused before all of its replicas were created."
         services = len(self._settled.seen.missing_services(job))
@@ -145,14 +151,23 @@ class _Story:
             return False, Reason.PAUSED, str(self._waiting) if self._waiting else "The job is paused."
         if self.phase == "Running":
             return True, Reason.RUNNING, str(self._waiting) if self._waiting else self._how_it_runs(failure)
+        if cause := self._restarting():
+            return False, Reason.RESTARTING_JOB, f"{cause}{BESIDES}{self._waiting}" if self._waiting else cause
         if self._waiting:
             return False, self._waiting.reason, str(self._waiting)
-        if cause := self._settled.job_restarts:
-            return False, Reason.RESTARTING_JOB, f"All replicas are started again: {how_it_ended(cause)}"
-        before = condition(self._before, "Running")
-        if before and before.reason == Reason.RESTARTING_JOB:
-            return False, before.reason, before.message
         return False, self.phase, "The job waits for its replicas to run."
+
+    def _restarting(self) -> str:
+        """Why the whole job is started again; remembered until it runs."""
+        if cause := self._settled.job_restarts:
+            return f"All replicas are started again: {how_it_ended(cause)}"
+        before = condition(self._before, "Running")
+        return before.message.partition(BESIDES)[0] if before and before.reason == Reason.RESTARTING_JOB else ""
+
+    @property
+    def _all_is_well(self) -> bool:
+        counts = self._counts
+        return self.phase == "Running" and not (self._waiting or counts.creating or counts.unknown)
 
     def _how_it_runs(self, failure: Statement) -> str:
         if failure[0]:
@@ -174,19 +189,35 @@ class _Story:
         before = condition(self._before, "ReplicaFailure")
         if self._ended and self._before.completion_time and before:
             return before.status == "True", before.reason, before.message
-        for part, task in zip(self._settled.seen.types, self._tasks, strict=True):
-            known = {failure.rank: failure for failure in task.failures}
-            waits = {rank for rank in known if rank in part.open and not _runs(part.pods[rank])} if not self._course.paused else set()
-            if found := part.failed | waits:
-                rank = min(found)
-                pod = next((end.pod for end in self._settled.ends if (end.type, end.rank) == (part.type, rank)), None)
-                told = f"Pod[{part.names[rank]}]"
-                if before and before.status == "True" and before.message.startswith(told) and pod is None:
-                    return True, before.reason, before.message
-                if pod is None and (last := known.get(rank)):
-                    return True, Reason.ERROR_IN_POD, f"{told} {_words(last.exit_code, last.reason, last.message)}"
-                return True, Reason.ERROR_IN_POD, how_it_failed(pod) if pod else f"{told} failed"
-        return False, Reason.NO_FAILURE, ALL_NORMAL if self.phase == "Running" and not self._counts.creating else "No replica has failed."
+        parts = list(zip(self._settled.seen.types, self._tasks, strict=True))
+        for ask in (lambda part, known: part.failed, self._not_replaced):  # who failed for good comes first
+            for part, task in parts:
+                known = {failure.rank: failure for failure in task.failures}
+                if ranks := ask(part, known):
+                    return True, Reason.ERROR_IN_POD, self._failure(part, min(ranks), known, before)
+        return False, Reason.NO_FAILURE, ALL_NORMAL if self._all_is_well else "No replica has failed."
+
+    def _failure(self, part: RanksOfType, rank: int, known: Mapping[int, Failure], before: Condition | None) -> str:
+        """How a rank failed: as it was just seen, or as it is known."""
+        told = f"Pod[{part.names[rank]}]"
+        for end in self._settled.ends:
+            if (end.type, end.rank, end.lost) == (part.type, rank, False) and end.pod is not None and end.pod.phase == "Failed":
+                return how_it_failed(end.pod)
+        if last := known.get(rank):
+            return f"{told} {_words(last.exit_code, last.reason, last.message)}"
+        return before.message if before and before.message.startswith(f"{told} ") else f"{told} failed"
+
+    def _not_replaced(self, part: RanksOfType, known: Mapping[int, Failure]) -> set[int]:
+        """Ranks that failed, run again, and do not yet: their present attempt is the one after the failure."""
+        if self._course.paused or not known:
+            return set()
+        unended = part.open
+        return {
+            rank
+            for rank, failure in known.items()
+            if rank in unended and not _runs(part.pods[rank])
+            if (failure.epoch, failure.attempt + 1) == (self._course.epoch, part.ledger.attempt(rank))
+        }
 
 
 def _everybody(seen: Observation) -> Iterable[Pod]:

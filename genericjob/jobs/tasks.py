@@ -10,13 +10,14 @@ from datetime import datetime
 from functools import lru_cache
 
 from genericjob.api import ranges
-from genericjob.api.names import ReplicaPhase
+from genericjob.api.names import ATTEMPT_ANNOTATION, EPOCH_ANNOTATION, ReplicaPhase
 from genericjob.api.status import Aggregate, ContainerStatus, Failure, Replica, Task
 from genericjob.reconcile.objects import Container, Pod
 
 from .job import Job
-from .observe import Observation, RanksOfType
+from .observe import Observation, RanksOfType, number
 from .restarts import End
+from .waiting import told_as
 
 LISTED = 1_000
 """Jobs with more containers than this list only the replicas that failed, and of these the first hundred."""
@@ -114,13 +115,14 @@ def _text(ranks: frozenset[int], before: str) -> str:
 
 def _absent(part: RanksOfType, before: Task) -> str:
     """Ranks without an outcome that have no pod since the job ended: one that appears from now on is nobody's wish."""
-    absent = frozenset(rank for rank in part.open if part.pods[rank] is None)
-    return _text(absent | {rank for rank in ranges.parse(before.absent_ranks) if rank in part.open}, before.absent_ranks)
+    unended = part.open  # made anew each time it is asked for
+    absent = frozenset(rank for rank in unended if part.pods[rank] is None)
+    return _text(absent | (ranges.parse(before.absent_ranks) & unended), before.absent_ranks)
 
 
 @lru_cache(maxsize=8192)
 def _containers(containers: tuple[Container, ...]) -> tuple[ContainerStatus, ...]:
-    return tuple(ContainerStatus(found.name, found.state.capitalize(), found.exit_code, found.reason) for found in containers)
+    return tuple(ContainerStatus(found.name, found.state.capitalize(), found.exit_code, told_as(found.reason)) for found in containers)
 
 
 # ------------------------------------------------------------------------------------------------ failures
@@ -144,6 +146,8 @@ def failure_of(rank: int, pod: Pod, now: datetime) -> Failure:
     return Failure(
         rank,
         pod.uid,
+        number(pod, EPOCH_ANNOTATION),
+        number(pod, ATTEMPT_ANNOTATION),
         now.replace(microsecond=0),
         first.exit_code if first else None,
         _short(pod.reason or (first.reason if first else "")),

@@ -14,8 +14,8 @@ PATIENCE = timedelta(seconds=5)
 """How long after its time a pod may still be there before it is worth a word."""
 
 _USUAL = frozenset(("", "ContainerCreating", "PodInitializing"))
-_SAME = {"ErrImagePull": "ImagePullBackOff"}
-"""Reasons that take turns: nobody wants a status that changes every other second."""
+_TURNS = {"ErrImagePull": "ImagePullBackOff", "ImagePullBackOff": "ImagePullBackOff"}
+"""Reasons that take turns, each with words of its own: nobody wants a status that changes every other second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +28,11 @@ class Waiting:
 
     def __str__(self) -> str:
         return f"{self.message} (and {self.others} more)" if self.others else self.message
+
+
+def told_as(reason: str) -> str:
+    """A container's reason as a status tells it: the same for all that take turns."""
+    return _TURNS.get(reason, reason)
 
 
 def waiting(seen: Observation, now: datetime) -> Waiting | None:
@@ -66,8 +71,8 @@ def _stuck(pod: Pod) -> Waiting:
 def _held_up(pod: Pod) -> Waiting | None:
     for container in (*pod.init_containers, *pod.containers):
         if container.state == "waiting" and container.reason not in _USUAL:
-            reason = _SAME.get(container.reason, container.reason)
-            detail = f": {container.message}" if container.message and reason == container.reason else ""
+            reason = told_as(container.reason)
+            detail = f": {container.message}" if container.message and container.reason not in _TURNS else ""
             return Waiting(reason, f"Pod[{pod.name}] waits: {reason} of container {container.name}{detail}")
     for condition in pod.conditions:
         if condition.type == "PodScheduled" and condition.status == "False" and condition.reason:

@@ -31,6 +31,11 @@ STOPS: frozenset[Fate] = frozenset(("refused", "failed", "waiting"))
 """A name that somebody else has says nothing about other names. These do: of the server, or of a whole set of pods on its way out."""
 
 
+def _stops(done: Done) -> bool:
+    """Whether the rest is not worth trying. That one object may not be deleted says as little of others as a name that is taken."""
+    return done.fate in STOPS and not (done.fate == "refused" and isinstance(done.write, Delete))
+
+
 class _Call:
     """The writes of one caller. Guarded by the writer's lock."""
 
@@ -194,7 +199,7 @@ class Writer:
         self._under_way -= 1
         if done.fate == "done":
             call.window += 1
-        if done.fate in STOPS or not call.wanted():
+        if _stops(done) or not call.wanted():
             call.stopped = True
         if self._stopped:
             self._changed.notify_all()  # somebody waits for the last one

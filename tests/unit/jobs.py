@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 from msgspec import structs
 
-from genericjob.api.names import ATTEMPT_ANNOTATION, CHARGED_ANNOTATION, EPOCH_ANNOTATION, JobIdentity
+from genericjob.api.names import ATTEMPT_ANNOTATION, CHARGED_ANNOTATION, DEBUG_ANNOTATION, EPOCH_ANNOTATION, JobIdentity
 from genericjob.api.spec import parse
 from genericjob.api.status import GenericJobStatus
 from genericjob.jobs.decide import decide
@@ -92,6 +92,11 @@ def a_pod(
         containers=(container,),
     )
     return structs.replace(pod, **fields)
+
+
+def debugged(pod):
+    """The same, made to be debugged."""
+    return structs.replace(pod, annotations={**pod.annotations, DEBUG_ANNOTATION: "true"})
 
 
 def a_service(name):

@@ -1,6 +1,7 @@
 """What is created for a rank, and what an object that is found under its name is to the job."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from msgspec import structs
@@ -79,6 +80,26 @@ def test_a_job_that_went_on_has_other_bodies_in_the_same_generation(bodies):
     before, after = (bodies.of(job, resumed=resumed) for resumed in (False, True))
     assert before is not after
     assert bodies.of(job, resumed=True) is after
+
+
+def test_of_a_job_only_the_latest_generation_is_remembered(bodies):
+    other = a_job("other").type("worker", 1).build()
+    other = replace(other, identity=JobIdentity("team", "other", "another-uid"))
+    small = Bodies(pods=PODS, host=bare_name, new_id=lambda: "marker", remembered=2)
+    kept = small.of(other, resumed=False)
+    for generation in range(1, 5):
+        small.of(a_job().type("worker", 2).generation(generation).build(), resumed=False)
+    assert small.of(other, resumed=False) is kept
+
+
+@pytest.mark.parametrize("resumed", [False, True])
+def test_a_job_that_is_gone_is_forgotten(bodies, resumed):
+    job = a_trainer().build()
+    before = bodies.of(job, resumed=resumed)
+    bodies.forget("another-uid")
+    assert bodies.of(job, resumed=resumed) is before
+    bodies.forget(UID)
+    assert bodies.of(job, resumed=resumed) is not before
 
 
 @pytest.mark.parametrize(("resumed", "args"), [(False, None), (True, ["--from=1"])])

@@ -27,6 +27,7 @@ RULES_ALONE = {
     "name-too-long-for-pods",
     "name-too-long-for-pods-of-the-second-type",
     "name-with-a-dot-and-services",
+    "node-port",
     "port-name-twice",
     "ports-without-names",
     "replicas-too-many-in-sum",

@@ -96,7 +96,7 @@ def test_a_rank_that_has_ended_and_runs_once_more_is_stopped_when_its_end_is_sto
     again = a_pod("train-worker-0", "Pending", uid="another")
     plan = planned(job, pods(worker=[again, "Running"]))
     assert plan.deletes == (again,)
-    assert plan.must_remember
+    assert plan.must_confirm
     assert plan.status.phase == "Running"
 
 
@@ -156,7 +156,7 @@ def test_an_unfinished_pod_that_vanished_is_created_again():
 
 def test_why_a_job_failed_before_it_began_is_said():
     plan = planned(a_job().type("worker", 1).success({"worker": [4]}))
-    assert [news.reason for news in plan.news] == ["RuleNeverFires", "NoSuccessRuleReachable"]
+    assert [news.reason for news in plan.news] == ["NoSuccessRuleReachable"]
 
 
 def test_a_rule_that_never_fires_is_said():
@@ -174,10 +174,10 @@ def test_a_second_look_without_a_change_changes_nothing():
 def test_a_service_that_is_gone_is_made_again_only_if_the_job_can_still_be_written():
     job = a_job().type("worker", 2).having(service={"ports": [{"port": 80}]})
     there = pods(worker=["Running", "Running"])
-    assert not planned(job, there).must_remember
+    assert not planned(job, there).must_confirm
     job = settled(job, there, services=["train-worker-0", "train-worker-1"])
     plan = planned(job, there, services=["train-worker-0"])
-    assert plan.must_remember
+    assert plan.must_confirm
     assert plan.services == ranks("worker", 1)
 
 

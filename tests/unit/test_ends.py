@@ -3,7 +3,8 @@
 import pytest
 
 from genericjob.jobs.status import condition
-from unit.jobs import NOW, a_job, a_pod, later, planned, pods, settled
+from genericjob.reconcile.objects import Condition
+from unit.jobs import NOW, a_job, a_pod, debugged, later, planned, pods, settled
 
 FAILED = {"failureRules": [{"worker": [0]}]}
 
@@ -28,7 +29,7 @@ def test_the_end_is_stored_before_any_pod_goes(policy, gone):
     assert plan.deletes == ()
     plan = planned(job.status(plan.status), there)
     assert names(plan.deletes) == gone
-    assert [news.reason for news in plan.news] == (["CleanedUp"] if gone else [])
+    assert len(plan.cleaned_up) == len(gone)
 
 
 def test_a_policy_may_be_changed_after_the_end():
@@ -138,7 +139,7 @@ def test_a_job_that_ended_in_the_future_waits():
 def test_rules_are_not_asked_of_a_debugged_job_and_who_ends_comes_back():
     job = a_job().type("worker", 1).having(runMode={"debug": {"enabled": True}})
     job = settled(job, pods(worker=["Running"]))
-    ended = a_pod("train-worker-0", "Succeeded")
+    ended = debugged(a_pod("train-worker-0", "Succeeded"))
     plan = planned(job, [ended])
     assert plan.must_remember
     assert (plan.status.phase, plan.deletes) == ("Running", (ended,))
@@ -150,3 +151,22 @@ def test_pause_wins_over_debug():
     job = a_job().type("worker", 1).having(runMode={"debug": {"enabled": True}, "pause": {"enabled": True}})
     plan = planned(job)
     assert (plan.status.phase, plan.pods) == ("Paused", ())
+
+
+def test_ends_that_are_not_the_programs_doing_are_no_outcomes_even_when_the_job_ends():
+    conditions = (Condition("DisruptionTarget", "True", "EvictionByEvictionAPI", ""),)
+    plan = planned(
+        a_worker(**FAILED), pods(worker=["Failed", a_pod("train-worker-1", "Failed", conditions=conditions), "Running", "Running"])
+    )
+    assert (plan.status.phase, plan.status.tasks[0].failed_ranks) == ("Failed", "0")
+
+
+def test_a_job_that_has_no_status_yet_began_with_its_first_pod():
+    job = a_worker(activeDeadlineSeconds=60)
+    assert planned(job, pods(worker=["Running"] * 4), now=later(59)).status.start_time == NOW
+    assert planned(job, pods(worker=["Running"] * 4), now=later(60)).status.phase == "Failed"
+
+
+def test_what_succeeded_is_ready_even_when_it_is_gone():
+    job = settled(a_worker(cleanUpPolicy="All"), pods(worker=["Succeeded"] * 4))
+    assert planned(job).status.ready == "4/4"

@@ -6,9 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genericjob.api.names import CONDITION_TYPES
-from genericjob.api.status import Aggregate, GenericJobStatus
+from genericjob.api.status import Aggregate, Condition, GenericJobStatus
+from genericjob.jobs.ledger import MOST_IN_A_ROW
+from genericjob.jobs.observe import RanksOfType
 from genericjob.jobs.status import condition, troubled
 from genericjob.jobs.tasks import LISTED
+from genericjob.reconcile.objects import Condition as PodCondition
 from unit.jobs import NOW, a_job, a_pod, later, planned, pods, settled
 
 
@@ -32,6 +35,13 @@ def test_a_new_job_is_pending_and_waits_for_its_pods():
 
 def test_all_six_conditions_are_always_there():
     assert tuple(found.type for found in status(a_job().type("worker", 1)).conditions) == CONDITION_TYPES
+
+
+def test_a_condition_that_an_earlier_version_knew_is_dropped():
+    known = (Condition("Initializing", "True", "Initializing", "Pods are being created.", NOW), Condition("Paused", "False", "x", "", NOW))
+    found = status(a_job().type("worker", 1).status(GenericJobStatus(conditions=known)), now=later(60))
+    assert tuple(one.type for one in found.conditions) == CONDITION_TYPES
+    assert condition(found, "Paused").last_transition_time == NOW
 
 
 def test_a_job_runs_once_every_rank_has_a_pod_and_one_of_them_runs():
@@ -58,6 +68,8 @@ def test_a_job_of_which_nothing_is_heard_is_unknown():
     assert status(job, pods(worker=["Unknown", "Running"])).phase == "Running"
     job = settled(job, pods(worker=["Unknown", "Unknown"]))
     assert status(job, pods(worker=["Running", "Running"])).phase == "Running"
+    assert status(job, pods(worker=["Running", None])).phase == "Running"  # the other one is made anew, and the job ran before
+    assert status(job, pods(worker=["Pending", None])).phase == "Pending"
 
 
 def test_success_is_told_in_every_condition():
@@ -276,3 +288,67 @@ def test_details_of_failures_are_for_a_hundred_ranks_of_all_types_together():
     )
     found = settled(job, pods(a=["Failed"] * 80, b=["Failed"] * 80)).build().status
     assert [len(task.failures) for task in found.tasks] == [80, 20]
+
+
+def test_a_rank_that_ended_well_although_it_was_to_make_room_has_succeeded():
+    ended = a_pod("train-worker-0", "Succeeded", conditions=(PodCondition("DisruptionTarget", "True", "", ""),))
+    found = status(a_job().type("worker", 1), [ended])
+    assert (found.phase, found.tasks[0].succeeded_ranks, found.tasks[0].uncharged_restarts) == ("Succeeded", "0", {})
+
+
+def test_restarts_of_the_whole_job_in_a_row_are_counted_until_the_wait_is_at_its_longest():
+    job = a_job().type("worker", 1, restartPolicy={"policy": "OnFailure", "limit": 99, "scope": "Job"})
+    for epoch in range(30):
+        settled(job, [a_pod("train-worker-0", "Failed", epoch=epoch)], now=later(epoch))
+    found = job.build().status
+    assert (found.job_restarts, found.job_restarts_in_a_row) == (30, MOST_IN_A_ROW)
+
+
+def test_which_ranks_have_not_ended_is_worked_out_a_few_times_and_not_for_each_rank(monkeypatch):
+    asked = []
+    work_out = RanksOfType.open.fget
+    monkeypatch.setattr(RanksOfType, "open", property(lambda part: asked.append(part) or work_out(part)))
+    job = a_job().type("worker", 1_000).having(activeDeadlineSeconds=10)
+    settled(job)
+    settled(job, now=later(20))
+    found = status(job, now=later(30))
+    assert found.tasks[0].absent_ranks == "0-999"
+    assert len(asked) < 30
+
+
+def test_a_failure_of_before_a_pause_is_history():
+    job = a_job().type("worker", 1, restartPolicy={"policy": "OnFailure", "limit": 3})
+    job = settled(job, pods(worker=["Failed"]))
+    job = settled(job, [a_pod("train-worker-0", attempt=1)])
+    job = settled(job.having(suspend=True), [a_pod("train-worker-0", attempt=1)])
+    job = settled(job.having(suspend=False), now=later(60))
+    assert told(job.build().status, "ReplicaFailure")[0] == "False"
+
+
+def test_a_pod_that_was_deleted_has_not_failed():
+    job = a_job().type("worker", 1, restartPolicy={"policy": "OnFailure", "limit": 3})
+    job = settled(job, pods(worker=["Failed"]))
+    running = a_pod("train-worker-0", attempt=1)
+    job = settled(job, [running])
+    assert told(status(job, departed=[running]), "ReplicaFailure")[0] == "False"
+
+
+def test_who_failed_for_good_is_named_before_who_runs_again():
+    job = a_job().type("a", 1, restartPolicy={"policy": "OnFailure", "limit": 3}).type("b", 1).failure({"b": [0]})
+    job = settled(job, pods(a=["Failed"], b=["Running"]))
+    found = status(job, pods(b=[a_pod("train-b-0", "Failed", exit_code=9)]))
+    assert told(found, "ReplicaFailure")[2] == "Pod[train-b-0] exited with error code 9"
+
+
+def test_why_a_whole_job_is_started_again_is_told_until_it_runs_whoever_waits():
+    job = a_job().type("worker", 2, restartPolicy={"policy": "OnFailure", "limit": 3, "scope": "Job"})
+    stuck = a_pod("train-worker-0", "Running", deleted=True)
+    job = settled(job, [stuck, a_pod("train-worker-1", "Failed")], now=later(60))
+    reason, message = told(job.build().status, "Running")[1:]
+    assert reason == "RestartingJob"
+    assert "Pod[train-worker-1] exited" in message
+    assert "Pod[train-worker-0]" in message
+    assert told(status(job, now=later(61)), "Running")[1:] == (
+        "RestartingJob",
+        "All replicas are started again: Pod[train-worker-1] exited with error code 1",
+    )

@@ -154,3 +154,9 @@ def test_nothing_changes_while_a_job_is_paused():
     plan = planned(job, now=later(1000))
     assert plan.status == job.build().status
     assert (plan.look_again, plan.deletes, plan.pods) == (None, (), ())
+
+
+def test_a_job_whose_rules_were_changed_so_that_nothing_can_be_met_fails_before_it_creates_a_pod():
+    job = settled(pausing(), now=later(11))
+    plan = planned(job.having(**OFF, successRules=[{"worker": [7]}]), now=later(12))
+    assert (plan.status.phase, plan.pods) == ("Failed", ())

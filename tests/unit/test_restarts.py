@@ -5,13 +5,13 @@ from datetime import timedelta
 import pytest
 from msgspec import structs
 
-from genericjob.api.names import DEBUG_ANNOTATION, Rank
+from genericjob.api.names import Rank
 from genericjob.api.spec import ReplicaSpec
 from genericjob.jobs.decide import Try
 from genericjob.jobs.ledger import back_off
 from genericjob.jobs.restarts import judge
 from genericjob.reconcile.objects import Condition, Container
-from unit.jobs import NOW, a_job, a_pod, later, planned, pods, settled
+from unit.jobs import NOW, a_job, a_pod, debugged, later, planned, pods, settled
 
 DISRUPTED = (Condition("DisruptionTarget", "True", "EvictionByEvictionAPI", ""),)
 CODES = {"neverRestart": [2], "notCharged": [143, 137]}
@@ -86,10 +86,13 @@ def test_of_several_containers_one_is_enough_to_never_restart_and_all_are_needed
 
 
 def test_how_a_debugged_pod_ends_says_nothing():
-    pod = a_pod("x", "Succeeded")
-    assert judge(pod, replicas(), 0, debugged=True) == "uncharged"
-    marked = structs.replace(pod, annotations={**pod.annotations, DEBUG_ANNOTATION: "true"})
-    assert judge(marked, replicas(), 0) == "uncharged"
+    for phase in ("Succeeded", "Failed"):
+        assert judge(debugged(a_pod("x", phase)), replicas(), 0) == "uncharged"
+
+
+def test_what_succeeded_before_somebody_debugs_stays_a_success_and_what_failed_is_looked_into():
+    assert judge(a_pod("x", "Succeeded"), replicas(), 0, debugged=True) == "succeeded"
+    assert judge(a_pod("x", "Failed"), replicas(), 0, debugged=True) == "uncharged"
 
 
 # ------------------------------------------------------------------------------------------------ a rank runs again
@@ -224,7 +227,7 @@ def test_how_long_that_was_is_told_by_one_clock():
 def test_where_the_node_says_nothing_the_time_between_two_ends_counts():
     job = failed_again(failed_again(a_worker(limit=9), 0, NOW), 1, later(599))
     assert in_a_row(job) == {"2": "0"}
-    assert in_a_row(failed_again(job, 2, later(1199))) == {"1": "0"}
+    assert in_a_row(failed_again(job, 2, later(1200))) == {"1": "0"}  # one second of it was its back-off
 
 
 # ------------------------------------------------------------------------------------------------ all together
@@ -294,7 +297,7 @@ def test_who_waits_to_be_started_again_alone_was_not_lost():
 
 def test_who_is_debugged_runs_again_alone():
     job = a_gang(limit=0).having(runMode={"debug": {"enabled": True}})
-    plan = planned(job, pods(ps=["Running"], worker=["Running", "Succeeded"]))
+    plan = planned(job, pods(ps=["Running"], worker=["Running", debugged(a_pod("train-worker-1", "Succeeded"))]))
     assert (plan.status.epoch, [pod.name for pod in plan.deletes]) == (0, ["train-worker-1"])
 
 
@@ -327,3 +330,10 @@ def test_what_a_pod_of_an_earlier_epoch_knows_of_restarts_is_not_believed():
     old = a_pod("train-worker-1", "Running", attempt=3, epoch=0, deleted=True)
     plan = planned(a_worker(), [a_pod("train-worker-0", epoch=1), old])
     assert plan.status.tasks[0].charged_restarts == {}
+
+
+def test_charges_of_others_count_although_the_whole_job_is_started_again():
+    job = a_job().type("ps", 1, **policy("OnFailure", 2)).type("worker", 1, **policy("OnFailure", 2, scope="Job"))
+    plan = planned(job, pods(ps=["Failed"], worker=["Failed"]))
+    assert (plan.status.epoch, plan.status.job_restarts) == (1, 1)
+    assert [task.charged_restarts for task in plan.status.tasks] == [{"1": "0"}, {}]

@@ -1,5 +1,7 @@
 """How a job ends, by its rules."""
 
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -97,6 +99,44 @@ def test_a_job_without_replicas_succeeds_at_once():
 def test_a_rule_over_a_type_without_replicas_can_never_fire():
     job = a_job().type("worker", 1).type("ps", 0).success({"ps": [0]}, {"worker": [0]})
     assert "ps" in job.build().design.rules.never[0]
+
+
+# ------------------------------------------------------------------------------------------------ how much is told
+
+
+def test_of_many_rules_that_can_never_fire_the_first_are_told_and_the_others_counted():
+    job = a_job().type("worker", 1).success(*[{"worker": [1]}] * 8).failure(*[{"nobody": [0]}] * 9_992)
+    never = job.build().design.rules.never
+    assert len(never) == 11
+    assert [text.partition("]")[0] for text in never[7:10]] == ["successRules[7", "failureRules[0", "failureRules[1"]
+    assert never[10] == "9990 more rules can never fire"
+    assert job.failure(*[{"nobody": [0]}] * 3).build().design.rules.never[10] == "1 more rule can never fire"
+    assert len(job.failure({"nobody": [0]}, {}).build().design.rules.never) == 10
+
+
+def test_a_type_that_nobody_has_is_told_in_short():
+    (never,) = a_job().type("worker", 1).failure({"x" * 100_000: [0]}).build().design.rules.never
+    assert never.startswith("failureRules[0] can never fire: there is no replica of type 'xxx")
+    assert len(never) < 200
+
+
+def test_a_rule_is_told_exactly_while_there_is_room_and_then_cut():
+    prefix = "The job is failed with rule: "
+    for ranks, exact in ((249, True), (250, False), (10_000, False)):
+        rule = {"worker": [*range(ranks)]}
+        found = ended(a_job().type("worker", 10_000).failure(rule), failed=rule).message
+        written = json.dumps(rule, separators=(",", ":"))
+        assert found.startswith(prefix + written[:800])
+        assert (found == prefix + written) is exact
+        assert exact or found.endswith("…")
+        assert len(found) <= len(prefix) + 900
+
+
+def test_why_no_rule_can_be_met_is_told_in_short():
+    found = ended(a_job().type("worker", 1).success(*[{"x" * 200: [0]}] * 20))
+    assert found.reason == "NoSuccessRuleReachable"
+    assert found.message.endswith("….")
+    assert len(found.message) <= 1_024
 
 
 RULES = st.lists(st.dictionaries(st.sampled_from(["a", "b", "c"]), st.lists(st.integers(0, 3), max_size=3), max_size=2), max_size=3)

@@ -16,6 +16,7 @@ from genericjob.api.spec import (
     MAX_SECONDS,
     MAX_TYPE_LENGTH,
     MAX_TYPES,
+    PORT_NAME,
     GenericJobSpec,
     InvalidSpecError,
     parse,
@@ -124,6 +125,8 @@ def test_replicas_are_found_by_type_and_counted():
         (with_restarts(exitCodes={"neverRestart": [2, 1], "notCharged": [1]}), "spec.replicaSpecs[0].restartPolicy.exitCodes.notCharged: "),
         (a_spec(service={"ports": [{"port": 80}, {"port": 81}]}), "spec.service.ports: "),
         (a_spec(service={"ports": [{"port": 80, "name": "a"}, {"port": 81, "name": "a"}]}), "spec.service.ports: "),
+        (a_spec(service={"ports": [{"port": 80, "appProtocol": "a b"}]}), "spec.service.ports[0].appProtocol: "),
+        (a_spec(scheduler={"t9kScheduler": {"queue": "my queue"}}), "spec.scheduler.t9kScheduler.queue: "),
         (a_spec(suspend="later"), "spec.suspend: "),
         (a_spec(managedBy=""), "spec.managedBy: "),
     ],
@@ -256,6 +259,16 @@ def test_no_type_can_spoil_the_name_of_a_service(job, type, rank):
     name = replica_name(job, type, rank)
     assert DNS_1035.fullmatch(name)
     assert len(replica_name("j", "w" * MAX_TYPE_LENGTH, 9)) == NAME_LIMIT
+
+
+@pytest.mark.parametrize("name", ["web", "a", "9-to-5", "h2c", "1a", "a-b-c", "0a1"])
+def test_a_name_of_a_port(name):
+    assert re.fullmatch(PORT_NAME, name)
+
+
+@pytest.mark.parametrize("name", ["", "80", "-a", "a-", "a--b", "8--a", "Web", "a_b", "8-0", "a.b"])
+def test_no_name_of_a_port(name):
+    assert not re.fullmatch(PORT_NAME, name)
 
 
 def test_a_spec_is_a_value():

@@ -18,7 +18,7 @@ def running(plan):
     return found.status, found.reason, found.message
 
 
-@pytest.mark.parametrize("reason", ["ImagePullBackOff", "InvalidImageName", "CreateContainerConfigError", "CreateContainerError"])
+@pytest.mark.parametrize("reason", ["ErrImageNeverPull", "InvalidImageName", "CreateContainerConfigError", "CreateContainerError"])
 def test_a_container_that_cannot_start_is_named_with_its_reason(reason):
     plan = planned(a_job().type("worker", 2), pods(worker=["Pending", held_up(1, reason, "no such thing")]))
     assert running(plan) == ("False", reason, f"Pod[train-worker-1] waits: {reason} of container main: no such thing")
@@ -31,8 +31,16 @@ def test_what_every_pod_waits_for_is_not_worth_a_word(reason):
 
 
 def test_reasons_that_take_turns_are_told_as_one():
-    told = [running(planned(a_job().type("worker", 1), [held_up(0, reason)])) for reason in ("ErrImagePull", "ImagePullBackOff")]
-    assert told[0] == told[1]
+    job, told = a_job().type("worker", 1), []
+    for reason, message in [
+        ("ErrImagePull", "rpc error"),
+        ("ImagePullBackOff", "Back-off pulling image"),
+        ("ErrImagePull", "no such host"),
+    ]:
+        told.append(settled(job, [held_up(0, reason, message)]).build().status)
+    assert told[0] == told[1] == told[2]
+    assert condition(told[0], "Running").message == "Pod[train-worker-0] waits: ImagePullBackOff of container main"
+    assert told[0].tasks[0].replicas[0].containers[0].reason == "ImagePullBackOff"
 
 
 def test_a_pod_that_fits_nowhere_is_named():

@@ -1,0 +1,55 @@
+"""Jobs as they are stored, and as decisions see them."""
+
+import json
+
+import pytest
+from msgspec import structs
+
+from genericjob.jobs.resource import Reader, StoredJob, UnreadableStatusError
+from unit.jobs import NAME, NOW, UID
+
+
+def stored(*, generation=1, uid=UID, replicas=1, status=b""):
+    spec = json.dumps({"replicaSpecs": [{"type": "worker", "replicas": replicas, "template": {}}]}).encode()
+    return StoredJob("team", NAME, uid, "1", generation, {}, {}, "", (), NOW, None, spec, status)
+
+
+def test_a_generation_is_parsed_once_and_the_next_one_anew():
+    reader = Reader()
+    first = reader.read(stored())
+    assert reader.read(structs.replace(stored(), spec=b"never looked at")).design is first.design
+    assert reader.read(stored(generation=2, replicas=3)).spec.total == 3
+    assert reader.read(stored()).spec.total == 1  # a cache may be behind another
+
+
+def test_of_a_job_only_one_generation_is_remembered():
+    reader = Reader(remembered=2)
+    kept = reader.read(stored(uid="another-uid")).design
+    for generation in range(1, 5):
+        reader.read(stored(generation=generation))
+    assert reader.read(stored(uid="another-uid")).design is kept
+
+
+def test_a_job_that_is_gone_is_forgotten():
+    reader = Reader()
+    before = reader.read(stored()).design
+    reader.forget("another-uid")
+    assert reader.read(stored()).design is before
+    reader.forget(UID)
+    assert reader.read(stored()).design is not before
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        {"chargedRestarts": {"-1": "0"}},
+        {"chargedRestarts": {"one": "0"}},
+        {"unchargedRestarts": {"1234567890": "0"}},
+        {"chargedRestarts": {"1": "0"}, "lastRestarts": {"2026-01-01T12:00:00": "0"}},
+        {"succeededRanks": "all"},
+    ],
+)
+def test_a_status_that_nobody_can_have_written_is_not_taken_for_empty(task):
+    status = json.dumps({"phase": "Running", "tasks": [{"type": "worker", **task}]}).encode()
+    with pytest.raises(UnreadableStatusError, match="status: what is stored cannot be read: "):
+        Reader().read(stored(status=status))
