@@ -5,7 +5,7 @@ from itertools import pairwise
 import pytest
 
 from genericjob.api.names import MANAGER
-from genericjob.jobs import controller
+from genericjob.jobs import applying
 from genericjob.reconcile.errors import ApiError
 from genericjob.reconcile.resources import RAW_PODS, Key
 from sim.jobs import NAMESPACE, RAW_JOBS, Cluster
@@ -141,7 +141,7 @@ def test_a_server_that_fails_for_long_is_shown_and_for_a_moment_is_not():
 
 
 def test_many_ranks_are_created_in_parts_and_an_end_in_between_is_heeded(monkeypatch):
-    monkeypatch.setattr(controller, "AT_A_TIME", 10)
+    monkeypatch.setattr(applying, "AT_A_TIME", 10)
     with Cluster(1, ranks(worker_0=Program(0.0, 1), other=FOREVER)) as cluster:
         cluster.controller()
         cluster.submit(types={"worker": 100}, failureRules=[{"worker": [0]}])
@@ -157,7 +157,7 @@ def test_many_ranks_are_created_in_parts_and_an_end_in_between_is_heeded(monkeyp
 
 
 def test_large_bodies_are_not_held_all_at_once(monkeypatch):
-    monkeypatch.setattr(controller, "BYTES_AT_A_TIME", 30_000)
+    monkeypatch.setattr(applying, "BYTES_AT_A_TIME", 30_000)
     with forever() as cluster:
         cluster.controller()
         command = {"spec": {"containers": [{"name": "main", "image": "i", "command": ["x" * 10_000]}]}}

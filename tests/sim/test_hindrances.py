@@ -2,7 +2,7 @@
 
 import pytest
 
-from genericjob.jobs import controller, departures
+from genericjob.jobs import applying, departures
 from genericjob.jobs.podgroups import POD_GROUPS
 from genericjob.reconcile.errors import ApiError
 from genericjob.reconcile.resources import CUSTOM_RESOURCE_DEFINITIONS, EVENTS, RAW_PODS, RAW_SERVICES, Key
@@ -86,7 +86,7 @@ def test_deletes_do_not_wait_for_a_group():
 
 
 def test_a_deadline_counts_from_the_first_pod(monkeypatch):
-    monkeypatch.setattr(controller, "AT_A_TIME", 5)
+    monkeypatch.setattr(applying, "AT_A_TIME", 5)
     with Cluster(1, ranks(other=FOREVER)) as cluster:
         cluster.controller(latency=2.0, writers=1, workers=1)
         cluster.submit(types={"worker": 60}, activeDeadlineSeconds=10)
@@ -95,7 +95,7 @@ def test_a_deadline_counts_from_the_first_pod(monkeypatch):
 
 
 def test_what_is_told_of_a_clean_up_is_true(monkeypatch):
-    monkeypatch.setattr(controller, "AT_A_TIME", 10)
+    monkeypatch.setattr(applying, "AT_A_TIME", 10)
     with Cluster(1, ranks(worker_0=Program(3.0), other=FOREVER)) as cluster:
         cluster.controller()
         cluster.submit(types={"worker": 41}, successRules=[{"worker": [0]}], cleanUpPolicy="Unfinished")

@@ -13,7 +13,9 @@ mutant(
     edit(
         JobController._bring_forward,
         "    if plan.must_remember and not self._store(",
-        "    self._apply(job, replace(plan, services=(), pods=()))\n    if plan.must_remember and not self._store(",
+        "    early = [self._applier._delete(found, stored.uid) for found in plan.deletes]\n"
+        "    self._applier._writer.apply(early) if early else None\n"
+        "    if plan.must_remember and not self._store(",
     ),
     first=("within_the_limit", "all_restart_together"),
 )
@@ -28,7 +30,7 @@ mutant(
     "ignores_the_conflict_of_a_commit",
     "3",
     "A commit that was refused because somebody else wrote counts as stored, and the plan goes on.",
-    edit(JobController._store, "            return False\n", "            return True\n"),
+    edit(JobController._put, "            return False\n", "            return True\n"),
     first=("a_user_writes_at_the_same_moment",),
 )
 mutant(
@@ -36,7 +38,7 @@ mutant(
     "4",
     "A status that conflicts is stored all the same, over whatever is there now.",
     edit(
-        JobController._store,
+        JobController._put,
         "            return False\n",
         "            status_of_others = self._api.get(JOBS, key)\n"
         "            self._api.replace_status(JOBS, key, status_body(status_of_others, status))\n"
@@ -55,7 +57,7 @@ mutant(
     "does_not_remember_its_commits",
     "7",
     "The cache of jobs need not show a status that was just stored.",
-    edit(JobController._store, "    self._own_writes.record(", "    (lambda *_: None)("),
+    edit(JobController._put, "    self._own_writes.record(", "    (lambda *_: None)("),
     first=("nobody_acts_on_what_he_has_not_seen",),
 )
 mutant(

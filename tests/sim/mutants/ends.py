@@ -1,5 +1,6 @@
 """Mutants of rules, and of what comes after the end of a job."""
 
+from genericjob.jobs.applying import Applier
 from genericjob.jobs.controller import JobController
 from genericjob.jobs.decide import _at_the_end, decide
 from genericjob.jobs.ends import expiry, late, run_again, to_clean_up
@@ -106,7 +107,7 @@ mutant(
     "deletes_what_has_changed_since",
     "3",
     "A pod that seems to run a second time is deleted although it has ended since it was looked at.",
-    edit(JobController._delete, "resource_version=found.resource_version", 'resource_version=""'),
+    edit(Applier._delete, "resource_version=found.resource_version", 'resource_version=""'),
     first=("within_the_limit",),
 )
 mutant(

@@ -1,6 +1,7 @@
 """Mutants that take what is not theirs, or touch the wrong one: names, owners and UIDs."""
 
 from genericjob.jobs import owned
+from genericjob.jobs.applying import Applier
 from genericjob.jobs.bodies import accepts
 from genericjob.jobs.controller import JobController
 from genericjob.jobs.observe import _Looking
@@ -104,9 +105,9 @@ mutant(
     "",
     "The scheduler sees pods whose group is not there yet.",
     edit(
-        JobController._apply,
-        "if plan.pods and (trouble := self._groups.ensure(job)):",
-        "if plan.pods and not self._writer.apply(self._creates(job, plan, room=AT_A_TIME)) and (trouble := self._groups.ensure(job)):",
+        Applier.writes,
+        "if plan.pods and (hindered := self._without_a_group(job)):",
+        "if plan.pods and not self._writer.apply(self._creates(job, plan, room=AT_A_TIME)) and (hindered := self._without_a_group(job)):",
     ),
     first=("the_scheduler_comes_later",),
 )

@@ -7,7 +7,7 @@ from genericjob.jobs.ends import deadline
 from genericjob.jobs.modes import mode_of
 from genericjob.jobs.observe import Observation, _Looking, observe
 from genericjob.jobs.pods import compile_pods
-from genericjob.jobs.restarts import _ends, judge
+from genericjob.jobs.restarts import _ends, _says_nothing
 from sim.mutants.switch import edit, mutant
 
 mutant(
@@ -114,7 +114,7 @@ mutant(
     "asks_what_the_debugged_did",
     "4",
     "The end of a program that is debugged counts, and rules are asked.",
-    edit(judge, 'if debugged or pod.annotations.get(DEBUG_ANNOTATION) == "true" or disrupted(pod):', "if disrupted(pod):"),
+    edit(_says_nothing, 'pod.annotations.get(DEBUG_ANNOTATION) == "true" or ', ""),
     edit(_verdict, "if not job.spec.debugged and (ended", "if (ended"),
     first=("a_debugged_program_exits",),
 )
