@@ -70,9 +70,9 @@ class Failure(_Status, frozen=True, omit_defaults=True):
 
     rank: Annotated[int, Meta(description="Rank of the replica.")]
     uid: Annotated[str, Meta(description="UID of the pod.")]
-    epoch: Annotated[int, Meta(description="The epoch of the job in which it failed.")]
-    attempt: Annotated[int, Meta(description="How often the rank had been started again before.")]
     time: Annotated[Moment, Meta(description="When it was seen.")]
+    epoch: Annotated[int, Meta(description="The epoch of the job in which it failed.")] = 0
+    attempt: Annotated[int, Meta(description="How often the rank had been started again before.")] = 0
     exit_code: Annotated[int | None, Meta(description="Exit code of the first container that failed.")] = None
     reason: Annotated[str, Meta(description="Why: Error, OOMKilled, Evicted.")] = ""
     node: Annotated[str, Meta(description="Where.")] = ""

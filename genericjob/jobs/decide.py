@@ -180,7 +180,7 @@ def _resume(job: Job, found: Observation, settled: Settlement, now: datetime) ->
     """Go on after a pause: every rank, those that had ended too, because the others expect them."""
     seen = begin_anew(settled.seen)
     if not job.spec.debugged and (ended := verdict(job.design.rules, seen.outcomes)):  # its rules were changed so that nothing can be met
-        return _at_the_end(job, settle_after_the_end(job, begin_anew(found)), ended, now)
+        return _at_the_end(job, settle_after_the_end(job, begin_anew(found)), ended, now, course=settled.course.resuming(now))
     news = (News("Normal", Reason.RESUMING, "The job goes on: its pods are created again."),)
     return _go_on(job, Settlement(seen, settled.course, seen.outcomes), settled.course.resuming(now), now, must_remember=True, news=news)
 
@@ -188,7 +188,7 @@ def _resume(job: Job, found: Observation, settled: Settlement, now: datetime) ->
 # ------------------------------------------------------------------------------------------------ the end
 
 
-def _at_the_end(job: Job, settled: Settlement, ended: Verdict, now: datetime) -> Plan:
+def _at_the_end(job: Job, settled: Settlement, ended: Verdict, now: datetime, *, course: Course | None = None) -> Plan:
     """Store it. What the end means for pods is decided when that is done."""
     kind: Literal["Normal", "Warning"] = "Normal" if ended.phase == "Succeeded" else "Warning"
     news = [News(kind, ended.reason, ended.message)]
@@ -196,7 +196,7 @@ def _at_the_end(job: Job, settled: Settlement, ended: Verdict, now: datetime) ->
     if left and job.spec.clean_up_policy == "None" and ended.reason != Reason.DEADLINE_EXCEEDED:
         text = f"{'1 pod still runs' if left == 1 else f'{left} pods still run'}, because spec.cleanUpPolicy is None"
         news.append(News("Normal", Reason.LEFT_RUNNING, text))
-    return Plan(status_of(job, settled, ended, now), must_remember=True, news=tuple(news))
+    return Plan(status_of(job, settled, ended, now, course=course), must_remember=True, news=tuple(news))
 
 
 def _after_the_end(job: Job, seen: Observation, now: datetime) -> Plan:

@@ -15,7 +15,7 @@ from datetime import datetime
 from typing import Literal
 
 from genericjob.api.names import DEBUG_ANNOTATION
-from genericjob.api.spec import ReplicaSpec
+from genericjob.api.spec import ReplicaSpec, RestartPolicy
 from genericjob.reconcile.objects import Pod
 
 from .course import Course
@@ -113,9 +113,14 @@ def begin_anew(seen: Observation, *, outcomes: bool = False) -> Observation:
 
 def judge(pod: Pod, replicas: ReplicaSpec, charges: int, *, debugged: bool = False) -> Judgement:
     """What the end of a pod means, after so many charged restarts."""
-    policy = replicas.restart_policy
-    if _says_nothing(pod) or (debugged and pod.phase == "Failed"):  # what had succeeded before somebody debugs stays a success
+    if _says_nothing(pod):
         return "uncharged"
+    judgement = _by_policy(pod, replicas.restart_policy, charges)
+    # WHILE SOMEBODY DEBUGS what failed before is looked into and costs nothing; what had succeeded stays a success.
+    return "uncharged" if debugged and judgement in ("charged", "failed") else judgement
+
+
+def _by_policy(pod: Pod, policy: RestartPolicy, charges: int) -> Judgement:
     left = policy.most is None or charges < policy.most
     if pod.phase == "Succeeded":
         return "charged" if policy.policy == "Always" and left else "succeeded"

@@ -146,9 +146,9 @@ def failure_of(rank: int, pod: Pod, now: datetime) -> Failure:
     return Failure(
         rank,
         pod.uid,
+        now.replace(microsecond=0),
         number(pod, EPOCH_ANNOTATION),
         number(pod, ATTEMPT_ANNOTATION),
-        now.replace(microsecond=0),
         first.exit_code if first else None,
         _short(pod.reason or (first.reason if first else "")),
         _short(pod.node),

@@ -51,7 +51,7 @@ TOGETHER = {**ONCE, "scope": "Job"}
 )
 def test_what_an_end_means(end, policy, charges, means):
     assert meaning(end, policy, charges, debugged=False) == means
-    assert meaning(end, policy, charges, debugged=True) == "uncharged"
+    assert meaning(end, policy, charges, debugged=True) == ("succeeded" if means == "succeeded" else "uncharged")
 
 
 def test_what_may_happen():

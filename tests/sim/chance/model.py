@@ -22,9 +22,15 @@ def most(policy: Mapping[str, Any]) -> float:
 
 def meaning(end: End, policy: Mapping[str, Any], charges: int, *, debugged: bool) -> str:
     """What becomes of a rank whose pod ended so."""
-    codes = policy.get("exitCodes") or {}
-    if debugged or end.debugged or (end.disrupted and end.phase == "Failed"):
+    if end.debugged or (end.disrupted and end.phase == "Failed"):
         return "uncharged"
+    found = by_policy(end, policy, charges)
+    return "uncharged" if debugged and found in ("charged", "failed") else found
+
+
+def by_policy(end: End, policy: Mapping[str, Any], charges: int) -> str:
+    """The same where nobody debugs, and nobody was in the way."""
+    codes = policy.get("exitCodes") or {}
     if end.codes & set(codes.get("neverRestart", ())):
         return "failed"
     if end.phase == "Failed" and end.codes and end.codes <= set(codes.get("notCharged", ())):
@@ -48,13 +54,14 @@ def complaints(change: Change) -> Iterator[str]:
 
 def _phase(change: Change) -> Iterator[str]:
     old, new = change.old, change.new
+    resumed = old.paused and not new.paused  # its rules may have been changed meanwhile
     allowed = {
         "Pending": old.phase == "Pending" or change.joint > 0,
         "Running": old.phase != "Paused" and old.phase not in FINAL,
         "Paused": new.paused,
         "Resuming": old.phase in ("Paused", "Resuming") or old.paused,
-        "Succeeded": old.phase in ("Succeeded", "Pending", "Running", "Resuming"),
-        "Failed": old.phase in ("Failed", "Pending", "Running", "Resuming"),
+        "Succeeded": old.phase in ("Succeeded", "Pending", "Running", "Resuming") or resumed,
+        "Failed": old.phase in ("Failed", "Pending", "Running", "Resuming") or resumed,
     }
     if not allowed.get(new.phase, False):
         yield f"a job that was {old.phase} is {new.phase}"

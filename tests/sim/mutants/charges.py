@@ -4,7 +4,7 @@ from genericjob.api.spec import RestartPolicy
 from genericjob.jobs.course import Course
 from genericjob.jobs.decide import _missing
 from genericjob.jobs.ledger import Entries, Ledger, back_off
-from genericjob.jobs.restarts import _all_old, _ends, _says_nothing, disrupted, judge, settle
+from genericjob.jobs.restarts import _all_old, _by_policy, _ends, _says_nothing, disrupted, settle
 from sim.mutants.switch import edit, mutant
 
 mutant(
@@ -25,7 +25,7 @@ mutant(
     "charges_nothing",
     "4",
     "Every restart is on the house.",
-    edit(judge, 'return "charged" if left else "failed"', 'return "uncharged" if left else "failed"'),
+    edit(_by_policy, 'return "charged" if left else "failed"', 'return "uncharged" if left else "failed"'),
     first=("beyond_the_limit",),
 )
 mutant(
@@ -46,14 +46,14 @@ mutant(
     "restarts_once_too_often",
     "4",
     "The limit is exceeded by one.",
-    edit(judge, "charges < policy.most", "charges <= policy.most"),
+    edit(_by_policy, "charges < policy.most", "charges <= policy.most"),
     first=("beyond_the_limit",),
 )
 mutant(
     "restarts_once_too_seldom",
     "4",
     "The last restart that was allowed does not happen.",
-    edit(judge, "charges < policy.most", "charges + 1 < policy.most"),
+    edit(_by_policy, "charges < policy.most", "charges + 1 < policy.most"),
     first=("within_the_limit",),
 )
 mutant(
@@ -67,14 +67,14 @@ mutant(
     "charges_exit_codes_that_are_free",
     "4",
     "An exit code that asks for another try is charged.",
-    edit(judge, "codes.issubset(policy.exit_codes.not_charged)", "False"),
+    edit(_by_policy, "codes.issubset(policy.exit_codes.not_charged)", "False"),
     first=("an_exit_code_that_is_not_charged",),
 )
 mutant(
     "restarts_where_nothing_helps",
     "4",
     "An exit code after which nothing helps is a failure like any other.",
-    edit(judge, "if codes.intersection(policy.exit_codes.never_restart):", "if False:"),
+    edit(_by_policy, "if codes.intersection(policy.exit_codes.never_restart):", "if False:"),
     first=("an_exit_code_after_which_nothing_helps",),
 )
 mutant(

@@ -4,7 +4,7 @@ from genericjob.jobs.applying import Applier
 from genericjob.jobs.controller import JobController
 from genericjob.jobs.decide import _at_the_end, decide
 from genericjob.jobs.ends import expiry, late, run_again, to_clean_up
-from genericjob.jobs.restarts import judge
+from genericjob.jobs.restarts import _by_policy
 from genericjob.jobs.rules import Rules, _covers, _never_fires, no_success_rule_reachable, verdict
 from sim.mutants.switch import edit, mutant
 
@@ -40,7 +40,7 @@ mutant(
     "takes_the_endless_for_ended",
     "4",
     "A rank that is to be started again always ends like any other.",
-    edit(judge, "policy.most is None or charges < policy.most", "policy.most is not None and charges < policy.most"),
+    edit(_by_policy, "policy.most is None or charges < policy.most", "policy.most is not None and charges < policy.most"),
     first=("a_server_without_limit_beside_a_worker",),
 )
 mutant(
