@@ -83,6 +83,7 @@ class Reason:
     INVALID_SPEC: Final = "InvalidSpec"
     UNRESOLVED_VARIABLES: Final = "UnresolvedVariables"
     RULE_NEVER_FIRES: Final = "RuleNeverFires"
+    UNKNOWN_TYPE: Final = "UnknownType"
     TEMPLATE_OVERRIDDEN: Final = "TemplateOverridden"
     SERVER_WARNING: Final = "ServerWarning"
     CREATED: Final = "SuccessfulCreate"

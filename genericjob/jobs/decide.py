@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import Literal, NamedTuple
 
 from genericjob.api.names import FINAL_PHASES, Rank, Reason
+from genericjob.api.spec import GenericJobSpec
 from genericjob.api.status import GenericJobStatus
 from genericjob.reconcile.objects import Pod, Service
 
@@ -238,4 +239,17 @@ def _told(end: End, *, what: str = "restart") -> str:
 
 def remarks(job: Job) -> tuple[News, ...]:
     """What a user should hear about a spec, once: when the status first speaks of it."""
-    return tuple(News("Warning", Reason.RULE_NEVER_FIRES, text) for text in job.design.rules.never)
+    told = [News("Warning", Reason.RULE_NEVER_FIRES, text) for text in job.design.rules.never]
+    told += [News("Warning", Reason.UNKNOWN_TYPE, f"{where}: there is no replica of type {type!r}") for where, type in _unknown(job.spec)]
+    return tuple(told)
+
+
+def _unknown(spec: GenericJobSpec) -> Iterator[tuple[str, str]]:
+    """Types that modes speak of and the job does not have."""
+    mode, types = spec.run_mode, {part.type for part in spec.replica_specs}
+    debugged = [one.type for one in mode.debug.replica_specs] if mode and mode.debug else []
+    resumed = [one.type for one in mode.pause.resume_specs] if mode and mode.pause else []
+    for where, found in (("runMode.debug.replicaSpecs", debugged), ("runMode.pause.resumeSpecs", resumed)):
+        for number, type in enumerate(found):
+            if type not in types:
+                yield f"{where}[{number}]", type

@@ -85,7 +85,7 @@ class _Story:
     ) -> None:
         self._job, self._settled, self._course = job, settled, course
         self._ended, self._tasks, self._counts = ended, tasks, counts
-        self._before = job.status
+        self._before, self._now = job.status, now
         self.phase = self._phase()
         self._waiting: Waiting | None = None
         if not ended and not (course.paused and self.phase == "Paused" and not any(settled.seen.old_pods())):
@@ -171,10 +171,19 @@ class _Story:
 
     def _how_it_runs(self, failure: Statement) -> str:
         if failure[0]:
-            return "The job goes on although replicas have failed."
+            return f"The job goes on although replicas have failed{self._next_try()}."
         if self._counts.creating:
             return f"{self._counts.creating} of {self._job.spec.total} replicas are being created again."
         return "All pods are running, to be debugged: how they end says nothing." if self._job.spec.debugged else ALL_NORMAL
+
+    def _next_try(self) -> str:
+        """Who waits for its next try, and until when: the first of those that do."""
+        for part in self._settled.seen.types:
+            for rank in sorted(part.ledger.last.keys() & part.open) if part.ledger else ():
+                moment = part.ledger.not_before(rank)
+                if part.pods[rank] is None and moment is not None and moment > self._now:
+                    return f"; Pod[{part.names[rank]}] is started again at {moment:%H:%M:%SZ}"
+        return ""
 
     def _paused(self) -> Statement:
         if self.phase == "Paused":

@@ -186,3 +186,12 @@ def test_services_of_ranks_that_are_no_more_go_even_after_the_end():
     job = settled(job, pods(worker=["Succeeded"]), services=["train-worker-0", "train-worker-1"])
     plan = planned(job, pods(worker=["Succeeded"]), services=["train-worker-0", "train-worker-1"])
     assert [found.name for found in plan.deletes] == ["train-worker-1"]
+
+
+def test_types_that_modes_speak_of_and_nobody_has_are_said():
+    mode = {"debug": {"replicaSpecs": [{"type": "worker"}, {"type": "ps"}]}, "pause": {"resumeSpecs": [{"type": "wroker"}]}}
+    told = remarks(a_job().type("worker", 1).having(runMode=mode).build())
+    assert [(news.reason, news.message) for news in told] == [
+        ("UnknownType", "runMode.debug.replicaSpecs[1]: there is no replica of type 'ps'"),
+        ("UnknownType", "runMode.pause.resumeSpecs[0]: there is no replica of type 'wroker'"),
+    ]

@@ -352,3 +352,15 @@ def test_why_a_whole_job_is_started_again_is_told_until_it_runs_whoever_waits():
         "RestartingJob",
         "All replicas are started again: Pod[train-worker-1] exited with error code 1",
     )
+
+
+def test_who_waits_for_its_next_try_is_named_with_the_time():
+    job = a_job().type("worker", 2, restartPolicy={"policy": "OnFailure", "limit": 3})
+    job = settled(job, pods(worker=["Running", "Running"]))
+    job = settled(job, pods(worker=["Running", "Failed"]))
+    job = settled(job, pods(worker=["Running", a_pod("train-worker-1", "Failed", attempt=1)]), now=later(10))
+    assert told(status(job, pods(worker=["Running"]), now=later(10)), "Running") == (
+        "True",
+        "Running",
+        "The job goes on although replicas have failed; Pod[train-worker-1] is started again at 12:00:11Z.",
+    )
