@@ -27,7 +27,7 @@ from .refusals import LONGEST, Refusals
 from .status import condition
 
 PREDECESSOR = 5.0
-"""The same for a pod of an earlier job that still has our name."""
+"""Seconds until a name is looked at again that a pod of an earlier run still has; its end brings us back before that."""
 AT_A_TIME, BYTES_AT_A_TIME = 1_000, 32 * 2**20
 """Writes of one reconcile, and the size of their bodies."""
 LONGEST_WITHOUT_GROUP = {Reason.SCHEDULER_MISSING: 60.0, Reason.NAME_CONFLICT: 60.0, Reason.PREDECESSOR_ENDING: 5.0}
@@ -144,10 +144,10 @@ class Applier:
         news += _cleaned_up(happened, plan)
         applied = Applied(len(happened), created, news)
         hindered = [done for done in outcomes if done.fate not in ("done", "skipped")]
-        kept = [done for done in hindered if isinstance(done.write, Delete) and done.fate == "refused"]
+        kept = [done for done in hindered if _is_kept(done)]
         if kept:
             applied = self._may_not_delete(job, applied, kept)
-        first = next((done for done in hindered if done not in kept), None)
+        first = next((done for done in hindered if not _is_kept(done)), None)
         if first is not None:
             return self._hindered(job, applied, first)
         if created:
@@ -198,6 +198,11 @@ class Applier:
             warnings = dict.fromkeys(warning for done in outcomes for warning in done.warnings)
             told += [News("Warning", Reason.SERVER_WARNING, warning) for warning in warnings]
         return tuple(dict.fromkeys(told))
+
+
+def _is_kept(done: Done) -> bool:
+    """Whether an object may not be deleted."""
+    return isinstance(done.write, Delete) and done.fate == "refused"
 
 
 def _cleaned_up(happened: Sequence[Done], plan: Plan) -> tuple[News, ...]:
