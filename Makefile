@@ -59,7 +59,7 @@ test: $(READY) ## Everything: lint, unit tests, simulation, conformance and e2e 
 	@$(BIN)/python -m pytest
 
 .PHONY: unit
-unit: $(READY) ## Unit tests only: 40 seconds, no Go, no server
+unit: $(READY) ## Unit tests only: a minute and a half, no Go, no server
 	@$(BIN)/python -m pytest tests/unit
 
 .PHONY: sim
