@@ -159,3 +159,21 @@ def test_so_is_a_status_with_a_time_that_has_no_zone():
         cluster.controller()
         cluster.stepped.advance(600)
         assert cluster.events() == {"InvalidSpec"}
+
+
+def test_a_job_that_is_edited_a_hundred_times_a_second_costs_little_and_others_run():
+    with Cluster(1, ranks(other=FOREVER)) as cluster:
+        cluster.controller()
+        cluster.submit(types={"worker": 2})
+        cluster.reach_running()
+        cluster.stepped.advance(30)
+        before = cluster.written
+        for number in range(1_000):
+            cluster.edit(ttlSecondsAfterFinished=1_000 + number)
+            cluster.stepped.advance(0.01)
+            if number == 500:
+                cluster.submit("other", types={"worker": 2})
+        assert cluster.phase("other") == "Running"
+        assert cluster.written - before < 60  # ten seconds: a status a second, conflicts, and the other job
+        cluster.stepped.advance(10)
+        assert cluster.status().observed_generation == cluster.api.get(RAW_JOBS, TRAIN)["metadata"]["generation"]
