@@ -125,12 +125,16 @@ class Audit:
 # ------------------------------------------------------------------------------------------------ the lines of the log
 
 
-class _User(msgspec.Struct):
+class User(msgspec.Struct):
+    """Who asked."""
+
     username: str = ""
     extra: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
 
 
-class _Object(msgspec.Struct, rename="camel"):
+class Object(msgspec.Struct, rename="camel"):
+    """For what."""
+
     resource: str = ""
     namespace: str = ""
     name: str = ""
@@ -138,18 +142,20 @@ class _Object(msgspec.Struct, rename="camel"):
     subresource: str = ""
 
 
-class _Answer(msgspec.Struct):
+class Answer(msgspec.Struct):
+    """What came of it."""
+
     code: int = 0
 
 
 class _Line(msgspec.Struct, rename="camel"):
     verb: str
-    user: _User
+    user: User
     request_received_timestamp: datetime
     stage_timestamp: datetime
     id: str = msgspec.field(name="auditID")
-    object_ref: _Object = msgspec.field(default_factory=_Object)
-    response_status: _Answer = msgspec.field(default_factory=_Answer)
+    object_ref: Object = msgspec.field(default_factory=Object)
+    response_status: Answer = msgspec.field(default_factory=Answer)
     annotations: dict[str, str] = msgspec.field(default_factory=dict)
     user_agent: str = ""
     request_object: Any = None

@@ -18,6 +18,7 @@ from typing import Any
 import msgspec
 
 from genericjob.api.names import GROUP, PLURAL, SCHEDULER_GROUP
+from harness.audit import Answer, Object, User
 
 WRITES = frozenset(("create", "update", "patch", "delete", "deletecollection"))
 CREDENTIAL = "authentication.kubernetes.io/credential-id"
@@ -102,23 +103,6 @@ class Deletion(msgspec.Struct, rename="camel"):
         return self.preconditions.uid if self.preconditions else ""
 
 
-class _User(msgspec.Struct):
-    username: str = ""
-    extra: dict[str, tuple[str, ...]] = {}
-
-
-class _Object(msgspec.Struct, rename="camel"):
-    resource: str = ""
-    namespace: str = ""
-    name: str = ""
-    api_group: str = ""
-    subresource: str = ""
-
-
-class _Answer(msgspec.Struct):
-    code: int = 0
-
-
 class Entry(msgspec.Struct, rename="camel", dict=True):
     """One line of the log: a request and what came of it."""
 
@@ -126,9 +110,9 @@ class Entry(msgspec.Struct, rename="camel", dict=True):
     id: str = msgspec.field(name="auditID")
     received: datetime = msgspec.field(name="requestReceivedTimestamp")
     answered: datetime = msgspec.field(name="stageTimestamp")
-    user: _User = msgspec.field(default_factory=_User)
-    object_ref: _Object = msgspec.field(default_factory=_Object)
-    response_status: _Answer = msgspec.field(default_factory=_Answer)
+    user: User = msgspec.field(default_factory=User)
+    object_ref: Object = msgspec.field(default_factory=Object)
+    response_status: Answer = msgspec.field(default_factory=Answer)
     request_object: msgspec.Raw = msgspec.Raw(b"")
     response_object: msgspec.Raw = msgspec.Raw(b"")
 

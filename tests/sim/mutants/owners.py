@@ -116,7 +116,7 @@ mutant(
     "",
     "The scheduler waits for as many members as the job once had.",
     edit(PodGroups._corrected, '.get("minMember") == job.spec.total', '.get("minMember")'),
-    first=("a_group_follows_its_job",),
+    first=("a_gang_changes_its_size",),
 )
 mutant(
     "manages_what_others_manage",

@@ -275,20 +275,6 @@ def who_is_no_more_goes_last(cluster: Cluster) -> None:
 # ------------------------------------------------------------------------------------------------ gangs
 
 
-@scenario("Running", ranks(other=FOREVER), "Paused", "Resuming", epoch=1)
-def a_group_follows_its_job(cluster: Cluster) -> None:
-    """The scheduler would wait for members that never come, or begin without some."""
-    install(cluster)
-    cluster.submit(types={"worker": 2}, scheduler=SCHEDULER)
-    cluster.reach_phase("Running")
-    cluster.pause()
-    cluster.reach_phase("Paused")
-    cluster.resize(worker=3)
-    cluster.resume()
-    cluster.reach_phase("Running")
-    assert cluster.api.get(POD_GROUPS, TRAIN)["spec"]["minMember"] == 3
-
-
 @scenario("Running", ranks(other=FOREVER), "NameConflict")
 def a_stranger_has_our_group(cluster: Cluster) -> None:
     """Left alone, and no pod is placed by it; when it goes, ours comes."""
