@@ -166,10 +166,11 @@ class Node:
         self._world.api.delete(PODS, key, uid=uid)
 
     def kill(self, name: str, exit_code: int = 137) -> None:
-        """A program that runs ends now."""
+        """A program that runs ends now. Nobody hears of it as long as its node is lost."""
         instance = next(self._running(name))
         instance.running, instance.end = False, _ended(exit_code)
-        self._process.start(f"end of {name}", lambda: self._tell(instance))
+        if instance.uid not in self._silent:
+            self._process.start(f"end of {name}", lambda: self._tell(instance))
 
     def _running(self, name: str) -> Iterator[Instance]:
         return (found for found in self._mine.values() if found.name == name and found.running)

@@ -68,13 +68,14 @@ def a_node_is_lost_and_comes_back(cluster: Cluster) -> None:
     cluster.reach(lambda: cluster.node.table.runs("train-worker-0") == 2)
 
 
-@scenario("Running", ranks(worker_0=(Program(30.0), FOREVER), other=FOREVER), "Restarting", losses=True, restarts=0, runs={"worker-0": 2})
+@scenario("Running", ranks(other=FOREVER), "Restarting", losses=True, restarts=0, runs={"worker-0": 2})
 def a_node_is_lost_and_removed(cluster: Cluster) -> None:
     """Asked to go first, and gone with its node: no outcome, although it did its work."""
     cluster.submit(types={"worker": 2}, successRules=FIRST)
     cluster.reach_running()
     cluster.node.lose("train-worker-0")
     cluster.delete_pod("train-worker-0")
+    cluster.node.kill("train-worker-0", 0)
     cluster.stepped.advance(60)
     cluster.node.removed()
     cluster.reach(lambda: cluster.node.table.runs("train-worker-0") == 2)
@@ -90,12 +91,13 @@ def a_node_is_removed_at_once(cluster: Cluster) -> None:
     cluster.reach(lambda: cluster.node.table.runs("train-worker-0") == 2)
 
 
-@scenario("Succeeded", ranks(worker_0=Program(10.0), other=FOREVER), "Succeeded", "LeftRunning", runs={"worker-0": 1})
+@scenario("Succeeded", ranks(other=FOREVER), "Succeeded", "LeftRunning", runs={"worker-0": 1})
 def a_node_is_silent_while_a_rank_ends(cluster: Cluster) -> None:
     """Nobody had asked the pod to go: when the node is back its end counts."""
     cluster.submit(types={"worker": 2}, successRules=FIRST)
     cluster.reach_running()
     cluster.node.lose("train-worker-0")
+    cluster.node.kill("train-worker-0", 0)
     cluster.stepped.advance(60)
     assert cluster.phase() == "Running"
     cluster.node.back()
