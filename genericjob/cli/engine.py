@@ -16,7 +16,7 @@ from genericjob.local.memory import MemoryApi
 from genericjob.reconcile.errors import ApiError
 from genericjob.reconcile.informer import Informer
 from genericjob.reconcile.metrics import Metrics
-from genericjob.reconcile.objects import Object, WireObject, slim_object
+from genericjob.reconcile.objects import Object, object_of
 from genericjob.reconcile.primitives import Primitives
 from genericjob.reconcile.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, SECRETS, Key, Resource
 
@@ -42,7 +42,7 @@ class Warned(Object, frozen=True, gc=False):
 def _warned(event: dict[str, Any]) -> Warned:
     about = event.get("involvedObject") or {}
     return Warned(
-        **msgspec.structs.asdict(slim_object(msgspec.convert(event, WireObject))),
+        **msgspec.structs.asdict(object_of(event)),
         type=str(event.get("type")),
         reason=str(event.get("reason")),
         message=str(event.get("message")),

@@ -12,6 +12,7 @@ from genericjob.api.spec import MAX_REPLICAS, parse
 from genericjob.api.status import GenericJobStatus
 from genericjob.reconcile.objects import Object, WireObject, metadata
 from genericjob.reconcile.resources import Resource
+from genericjob.reconcile.structs import decoder
 
 from .job import Design, Job
 from .ledger import Ledger
@@ -41,7 +42,7 @@ def _slim(wire: WireJob) -> StoredJob:
 
 JOBS: Resource[StoredJob] = Resource(names.GROUP, names.VERSION, names.PLURAL, names.KIND, WireJob, _slim)
 
-_status = msgspec.json.Decoder(GenericJobStatus)
+_status = decoder(GenericJobStatus)
 
 
 class Reader:

@@ -15,7 +15,7 @@ from genericjob.reconcile.api import Body, FieldValidation
 from genericjob.reconcile.codec import encode
 
 from . import refusals
-from .drafts import KNOWN_METADATA, Draft, Meta, decode
+from .drafts import KNOWN_METADATA, Draft, Meta, as_meta, decode
 from .kinds import Kind
 from .schema import coerce_embedded, prune
 
@@ -110,11 +110,11 @@ def _called(rest: dict[str, Any]) -> str:
 
 def _metadata(found: Any) -> Meta:
     try:
-        meta = msgspec.convert(found, Meta)
+        meta = as_meta(found)
     except msgspec.ValidationError:
         if not isinstance(found, dict):
             raise
-        meta = msgspec.convert(_without_nulls(found), Meta)
+        meta = as_meta(_without_nulls(found))
     for moment in (meta.creation_timestamp, meta.deletion_timestamp):
         if moment is not None and not _MOMENT.fullmatch(moment):
             raise msgspec.ValidationError(f"{moment!r} is not a time")

@@ -9,11 +9,9 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import date, datetime
 from typing import Any
 
-import msgspec
-
 from genericjob.reconcile.errors import Cause
 
-from .drafts import Meta, canonical, same
+from .drafts import as_meta, canonical, same
 from .names import problems as metadata_problems
 from .refusals import missing, wrong
 from .schema import Schema, embedded, join
@@ -198,7 +196,7 @@ def _doubles(value: list[Any], schema: Schema, path: str) -> Iterator[Cause]:
 def embedded_problems(value: Any, schema: Schema) -> Iterator[Cause]:
     """What is wrong with the labels and annotations of embedded resources. Their names may be anything."""
     for path, resource in embedded(value, schema):
-        meta = msgspec.convert(resource.get("metadata") or {}, Meta)
+        meta = as_meta(resource.get("metadata") or {})
         meta.name = meta.name or "unnamed"
         for cause in metadata_problems(meta, lambda name: "", namespaced=False):
             yield Cause(f"{path}.{cause.field}", cause.message, cause.reason)

@@ -16,6 +16,8 @@ from typing import Any, Literal
 
 import msgspec
 
+from genericjob.reconcile.structs import converter
+
 CANNOT_START = 128
 """Exit code of a container whose program could not be started, as containerd has it."""
 
@@ -94,13 +96,15 @@ class _Container(_Wire):
     env_from: list[_Bundle] | None = None
 
 
+_as_container = converter(_Container)
+
 # ------------------------------------------------------------------------------------------------ the launch
 
 
 def launch(spec: Mapping[str, Any], around: Surroundings) -> Launch:
     """What to start for a container."""
     try:
-        container = msgspec.convert(spec, _Container)
+        container = _as_container(spec)
     except msgspec.ValidationError as error:
         raise CannotStartError(f"the container cannot be read: {error}") from None
     if not container.command:

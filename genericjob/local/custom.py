@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from genericjob.reconcile.errors import Cause
+from genericjob.reconcile.structs import converter
 
 from .checks import embedded_problems, problems, repeated
 from .drafts import Draft, same
@@ -204,9 +205,12 @@ class _Spec(msgspec.Struct):
     versions: list[_Version] | None = None
 
 
+_as_spec = converter(_Spec | None)  # type: ignore[arg-type] # a union is no type to mypy
+
+
 def _read_definition(draft: Draft) -> None:
     """A definition that cannot be read is refused like any other object."""
-    msgspec.convert(draft.rest.get("spec"), _Spec | None)
+    _as_spec(draft.rest.get("spec"))
 
 
 def _create_definition(draft: Draft) -> None:

@@ -11,6 +11,8 @@ from typing import Any
 
 import msgspec
 
+from genericjob.reconcile.structs import converter
+
 
 class OwnerReference(msgspec.Struct, rename="camel", omit_defaults=True):
     """Who an object belongs to."""
@@ -51,6 +53,7 @@ class Meta(msgspec.Struct, rename="camel", omit_defaults=True):
         return int(text)
 
 
+as_meta = converter(Meta)
 KNOWN_METADATA = frozenset(field.encode_name for field in msgspec.structs.fields(Meta)) | {"selfLink", "managedFields"}
 
 
@@ -119,7 +122,7 @@ def written(draft: Draft, api_version: str, kind: str) -> bytes:
 def stored(data: bytes) -> Draft:
     """Read what this store has written."""
     rest: dict[str, Any] = decode(data)
-    return Draft(msgspec.convert(rest.pop("metadata"), Meta), rest)
+    return Draft(as_meta(rest.pop("metadata")), rest)
 
 
 def restamped(data: bytes, version: int) -> bytes:

@@ -20,7 +20,7 @@ from genericjob.reconcile.controller import DONE, Controller, Result
 from genericjob.reconcile.errors import ApiError
 from genericjob.reconcile.informer import Informer
 from genericjob.reconcile.metrics import Metrics
-from genericjob.reconcile.objects import Object, WireObject, slim_object
+from genericjob.reconcile.objects import Object, object_of
 from genericjob.reconcile.primitives import Primitives
 from genericjob.reconcile.queue import Queue
 from genericjob.reconcile.resources import CONFIG_MAPS, RAW_PODS, SECRETS, Key, Resource
@@ -67,7 +67,7 @@ class Assignment(Object, frozen=True, gc=False):
 
 
 def _assignment(pod: dict[str, Any]) -> Assignment:
-    return Assignment(**msgspec.structs.asdict(slim_object(msgspec.convert(pod, WireObject))), whole=pod)
+    return Assignment(**msgspec.structs.asdict(object_of(pod)), whole=pod)
 
 
 ASSIGNMENTS: Resource[Assignment] = Resource("", "v1", "pods", "Pod", dict[str, Any], _assignment)

@@ -12,6 +12,7 @@ import msgspec
 
 from genericjob.reconcile.api import Page
 from genericjob.reconcile.resources import Key
+from genericjob.reconcile.structs import decoder
 
 from . import refusals
 from .kinds import Kind
@@ -83,8 +84,11 @@ def is_version(text: str) -> bool:
     return text.isascii() and text.isdigit()
 
 
+_place = decoder(Place)
+
+
 def _from_token(token: str) -> Place:
     try:
-        return msgspec.json.decode(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)), type=Place)
+        return _place.decode(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)))
     except (ValueError, msgspec.MsgspecError):
         raise refusals.bad_request("invalid continue token: continue key is not valid") from None

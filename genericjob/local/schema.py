@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from .drafts import KNOWN_METADATA, Meta
+from .drafts import KNOWN_METADATA, as_meta
 
 _TYPE_META = ("apiVersion", "kind", "metadata")
 
@@ -127,7 +127,7 @@ def coerce_embedded(value: Any, schema: Schema | None) -> list[str]:
                 raise msgspec.ValidationError(f"{path}.{name} must be a string")
         if "metadata" in resource:
             found = resource["metadata"] or {}
-            typed = msgspec.convert(found, Meta)
+            typed = as_meta(found)
             unknown.extend(f"{path}.metadata.{name}" for name in found if name not in KNOWN_METADATA)
             resource["metadata"] = msgspec.to_builtins(typed)
     return unknown

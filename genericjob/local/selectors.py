@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from genericjob.reconcile.structs import decoder
+
 from .names import label_value, qualified
 from .refusals import bad_request
 
@@ -161,7 +163,7 @@ class _Labelled(msgspec.Struct):
     metadata: _Meta
 
 
-_labelled = msgspec.json.Decoder(_Labelled)
+_labelled = decoder(_Labelled)
 
 
 def labels_of(data: bytes) -> Mapping[str, str]:
@@ -212,11 +214,11 @@ class Field(NamedTuple):
     def reader(self) -> Callable[[bytes], str]:
         """A reader that takes this field, and nothing else, out of stored objects."""
         steps = [tuple(path.split(".")) for path in self.paths]
-        decoder = msgspec.json.Decoder(_shape(steps))
+        shape = decoder(_shape(steps))
 
         def read(data: bytes) -> str:
             try:
-                found = decoder.decode(data)
+                found = shape.decode(data)
             except msgspec.ValidationError:
                 return self.absent
             return next((text for path in steps if (text := text_of(_at(found, path)))), self.absent)

@@ -12,6 +12,7 @@ from .api import Body, Event, EventType, Operations, Page
 from .errors import NO_ANSWER, ApiError, from_status
 from .objects import WireObject
 from .resources import Resource
+from .structs import decoder
 
 T = TypeVar("T")
 
@@ -42,11 +43,9 @@ class Codec(Generic[T]):
         wire: Any = resource.wire
         self._name = resource.full_name
         self._slim = resource.slim
-        self._one = msgspec.json.Decoder(wire)
-        self._line = msgspec.json.Decoder(msgspec.defstruct("Line", [("type", str), ("object", wire)]))
-        self._list = msgspec.json.Decoder(
-            msgspec.defstruct("List", [("metadata", _ListMeta | None, None), ("items", _list_of(wire), None)])
-        )
+        self._one = decoder(wire)
+        self._line = decoder(msgspec.defstruct("Line", [("type", str), ("object", wire)]))
+        self._list = decoder(msgspec.defstruct("List", [("metadata", _ListMeta | None, None), ("items", _list_of(wire), None)]))
 
     def one(self, data: bytes) -> T:
         """Read one object."""
@@ -131,8 +130,8 @@ class _Bookmark(msgspec.Struct):
     object: WireObject
 
 
-_bookmark = msgspec.json.Decoder(_Bookmark)
-_any_line = msgspec.json.Decoder(_Line)
+_bookmark = decoder(_Bookmark)
+_any_line = decoder(_Line)
 
 
 def _error_line(line: bytes) -> ApiError | None:

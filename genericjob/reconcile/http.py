@@ -30,6 +30,7 @@ from .errors import NO_ANSWER, ApiError, from_status
 from .reply import Reply
 from .resources import Key, Resource
 from .stream import HttpWatch
+from .structs import decoder
 
 T = TypeVar("T")
 
@@ -325,7 +326,7 @@ class _Kind(msgspec.Struct):
     kind: str = ""
 
 
-_kind = msgspec.json.Decoder(_Kind)
+_kind = decoder(_Kind)
 
 
 def _is_status(answer: Answer) -> bool:

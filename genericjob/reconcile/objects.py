@@ -16,6 +16,8 @@ from typing import Any, TypeVar, cast
 
 import msgspec
 
+from .structs import converter
+
 T = TypeVar("T")
 
 MESSAGE_LIMIT = 256
@@ -203,6 +205,14 @@ _NOTHING: Mapping[str, str] = {}
 def slim_object(wire: WireObject) -> Object:
     """Keep the metadata."""
     return Object(*metadata(wire))
+
+
+def object_of(body: Mapping[str, Any]) -> Object:
+    """The same of an object that was read whole."""
+    return slim_object(_as_wire(body))
+
+
+_as_wire = converter(WireObject)
 
 
 def metadata(wire: WireObject) -> "Metadata":
