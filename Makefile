@@ -6,6 +6,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 CLUSTER := $(PYTHON) hack/cluster
 CODE := genericjob hack bench tests
+TESTERS ?= 3
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -55,17 +56,17 @@ manifests: $(READY) ## Write the CRD in manifests/crd anew from the models in ge
 test: $(READY) ## Everything: lint, unit tests, simulation, conformance and e2e tests on a real control plane
 	@$(MAKE) programs
 	@$(MAKE) lint
-	@echo "== Unit tests, simulation, conformance and e2e tests"
-	@$(BIN)/python -m pytest
+	@echo "== Unit tests, simulation, conformance and e2e tests, by $(TESTERS) processes"
+	@$(BIN)/python -m pytest -n $(TESTERS) --dist loadgroup
 
 .PHONY: unit
 unit: $(READY) ## Unit tests only: a minute and a half, no Go, no server
-	@$(BIN)/python -m pytest tests/unit
+	@$(BIN)/python -m pytest tests/unit -n auto
 
 .PHONY: sim
 sim: SIM_SEEDS ?= 1
 sim: $(READY) ## The controller's real threads under a seeded scheduler, with a crash at every write (SIM_SEEDS=N, SIM_SUBSETS=all for more)
-	@SIM_SEEDS=$(SIM_SEEDS) $(BIN)/python -m pytest tests/sim
+	@SIM_SEEDS=$(SIM_SEEDS) $(BIN)/python -m pytest tests/sim -n auto
 
 .PHONY: sim-long
 sim-long: N ?= 100000

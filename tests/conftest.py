@@ -8,6 +8,8 @@ import pytest
 from hypothesis import settings
 
 from harness.clusters import Cluster, Namespaces, started
+from harness.lanes import lane
+from sim.crashes import TALLY, Tally
 
 settings.register_profile("fixed", derandomize=True, deadline=None, print_blob=True)
 settings.register_profile("fresh", deadline=None, print_blob=True)
@@ -18,6 +20,32 @@ def pytest_configure():
     """Shells start background jobs deaf to Ctrl-C, and deafness is inherited; tests that press it need programs that listen."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_modifyitems(items):
+    """Several processes may run tests (`-n 3 --dist loadgroup`)."""
+    for item in items:
+        if found := lane(item):
+            item.add_marker(pytest.mark.xdist_group(found))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node):
+    """One of several processes has run its tests."""
+    TALLY.add(Tally(**getattr(node, "workeroutput", {}).get("simulation", {})))
+
+
+def pytest_terminal_summary(terminalreporter):
+    if TALLY.points:
+        terminalreporter.write_line(f"simulation: {TALLY}")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    """What is sent from process to process has to be text that can be sent; some tests print what is not."""
+    report = yield
+    report.sections = [(title, text.encode(errors="backslashreplace").decode()) for title, text in report.sections]
+    return report
 
 
 @pytest.fixture(scope="session")

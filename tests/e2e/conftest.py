@@ -15,6 +15,7 @@ from harness.clusters import Namespaces, eventually, started
 from harness.controllers import ControllerProcess, account_kubeconfig, grant
 from harness.definitions import GENERIC_JOBS, install
 from harness.kubelet import Machine, Nodes
+from harness.lanes import lane
 
 LINES = 60
 """How much of the controller's log is shown with a test that failed."""
@@ -151,14 +152,8 @@ def calamity(cluster, server, controller):
 
 
 @pytest.fixture(autouse=True)
-def begin_with_the_controller(request):
-    """The same as `begin_early` for what needs the controller, which begins late."""
-    if "controller" in request.fixturenames and any("calamity" in item.fixturenames for item in request.session.items):
-        request.getfixturevalue("calamity")
-
-
-@pytest.fixture(scope="session", autouse=True)
 def begin_early(request):
-    """What takes long goes on while other tests run: it begins before the first of them, if it will be asked for at all."""
-    if any("disaster" in item.fixturenames for item in request.session.items):
-        request.getfixturevalue("disaster")
+    """What takes long goes on while other tests run: it begins with the first on the same control plane, if anybody will ask for it."""
+    slow = {"cluster": "disaster", "controller": "calamity"}.get(lane(request.node))
+    if slow and any(slow in item.fixturenames for item in request.session.items):
+        request.getfixturevalue(slow)
