@@ -74,8 +74,8 @@ sim-long: $(READY) ## N=100000 random schedules on all processors, an hour or so
 	@PYTHONPATH=tests $(BIN)/python -m sim.chance --count $(N) --state .sim-state.json --report docs/schedules.md
 
 .PHONY: mutants
-mutants: $(READY) ## Deliberate bugs in the controller, each of which the simulation must catch: a minute or two; OPTIONS=--help
-	@PYTHONPATH=hack:tests $(BIN)/python -m sim.mutants $(OPTIONS)
+mutants: $(READY) ## Deliberate bugs in the controller, each of which the simulation must catch, and docs/mutants.md: a minute or two; OPTIONS=--help
+	@PYTHONPATH=hack:tests $(BIN)/python -m sim.mutants --report docs/mutants.md $(OPTIONS)
 
 .PHONY: conformance
 conformance: $(READY) programs ## The API port's two implementations against each other

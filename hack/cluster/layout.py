@@ -25,6 +25,7 @@ AUDITED = {
     "batch.tensorstack.dev": ["*"],
     "batch": ["*"],
     "coordination.k8s.io": ["leases"],
+    "scheduler.tensorstack.dev": ["*"],
 }
 AUDIT_POLICY = {
     "apiVersion": "audit.k8s.io/v1",

@@ -64,6 +64,10 @@ def no_owner(log):
     log.find("within_the_limit", "create", "pods")[0]["requestObject"]["metadata"].pop("ownerReferences")
 
 
+def no_owner_of_a_group(log):
+    log.find("a_gang", "create", "podgroups")[0]["requestObject"]["metadata"].pop("ownerReferences")
+
+
 def a_rank_runs_again(log):
     log.add_pod(log.find("a_finished_pod_is_deleted", "create", "pods", name="worker-0")[-1])
 
@@ -104,6 +108,7 @@ PLANTED = {
     two_instances: 1,
     a_delete_without_a_uid: 2,
     no_owner: 2,
+    no_owner_of_a_group: 2,
     a_rank_runs_again: 3,
     a_charge_beyond_the_limit: 4,
     a_delete_before_its_commit: 4,

@@ -1,5 +1,9 @@
 """Deliberate bugs are noticed: a few of them here, all of them by `python -m sim.mutants`."""
 
+import re
+from collections import Counter
+from pathlib import Path
+
 import pytest
 
 from sim.mutants import MUTANTS, Mutant, StaleMutantError
@@ -7,6 +11,7 @@ from sim.mutants.playing import everything
 from sim.mutants.switch import edit
 from sim.mutants.trial import put_on_trial
 
+ROOT = Path(__file__).parents[2]
 SOME = (
     "deletes_before_it_commits",
     "does_not_wait_for_its_own_writes",
@@ -47,6 +52,11 @@ def test_every_mutant_says_where_it_is_noticed_first():
 def test_there_are_enough_of_them_and_each_has_a_clause_or_is_about_what_users_are_told():
     assert len(MUTANTS) >= 35
     assert {mutant.clause for mutant in MUTANTS} <= {"", *map(str, range(1, 12))}
+
+
+def test_the_contract_says_how_many_there_are_of_each_clause():
+    rows = re.findall(r"^\| (\d+) \|.*?\| (\d+) \|", (ROOT / "docs/contract.md").read_text(), re.MULTILINE)
+    assert {clause: int(number) for clause, number in rows} == Counter(mutant.clause for mutant in MUTANTS if mutant.clause)
 
 
 def test_a_mutant_is_active_while_it_is_and_no_longer():

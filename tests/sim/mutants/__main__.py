@@ -7,10 +7,18 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from multiprocessing import get_context
+from pathlib import Path
 
 from sim.mutants import MUTANTS, Mutant
 from sim.mutants.trial import Report, put_on_trial_by_name
 
+HEAD = "| mutant | clause | caught by | in | runs | seconds |", "|---|---|---|---|---|---|"
+INTRODUCTION = """# Deliberate bugs
+
+The controller is broken on purpose, in one place at a time, and the simulation is played until somebody notices: the scenarios that the
+author of the bug thought of first, then all others, with two leaders and with a crash at every write, then random schedules. What failed
+must pass with the controller as it is. Written by `make mutants`; the bugs themselves stand in `tests/sim/mutants`.
+"""
 WIDTH = 90
 """Longest text in a cell."""
 
@@ -23,14 +31,18 @@ def main() -> int:
         for found in chosen:
             print(f"{found}\n    {f'{found.clause}: ' if found.clause else ''}{found.wrong}")
         return 0
-    began, missed = time.monotonic(), []
-    print("| mutant | clause | caught by | in | runs | seconds |\n|---|---|---|---|---|---|")
+    began, missed, table = time.monotonic(), [], list(HEAD)
+    print("\n".join(HEAD))
     for found, report in zip(chosen, _tried(chosen, options), strict=True):
-        print(_line(found, report), flush=True)
+        table.append(_line(found, report))
+        print(table[-1], flush=True)
         if not report.caught:
             missed.append(f"NOT CAUGHT: {found}: {found.wrong} ({report.trouble})")
-    print(f"\n{len(chosen) - len(missed)} of {len(chosen)} mutants are caught, in {time.monotonic() - began:.0f} s")
+    caught = f"{len(chosen) - len(missed)} of {len(chosen)} mutants are caught"
+    print(f"\n{caught}, in {time.monotonic() - began:.0f} s")
     print("\n".join(missed))
+    if options.report and not options.words:
+        options.report.write_text("\n".join((INTRODUCTION, f"{caught}.", "", *table, "")))
     return 1 if missed or not chosen else 0
 
 
@@ -40,6 +52,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--runs", type=int, default=1000, help="most runs per mutant (default: %(default)s)")
     parser.add_argument("--processes", type=int, default=1, help="mutants that are tried at the same time (default: %(default)s)")
     parser.add_argument("--chance", action="store_true", help="only random schedules, to see what they are worth by themselves")
+    parser.add_argument("--report", type=Path, help="a page to write when all were tried, in Markdown")
     parser.add_argument("--list", action="store_true", help="say what there is, and try nothing")
     return parser.parse_args()
 
