@@ -235,6 +235,12 @@ def test_a_pod_is_known_although_its_create_looks_refused():
     assert log.found() == [(1, "train-worker-0 begins, and another instance of it is not over")]
 
 
+@pytest.mark.parametrize(("code", "expected"), [(504, []), (409, [(1, "train-worker-0 begins, and another instance of it is not over")])])
+def test_a_pod_may_be_gone_although_its_delete_looks_refused(code, expected):
+    log = Log().creates("a").line(CONTROLLER, "delete", "pods", "train-worker-0", sent={"preconditions": {"uid": "a"}}, code=code)
+    assert log.creates("b").found() == expected
+
+
 def test_a_log_without_bodies_cannot_be_judged():
     with pytest.raises(ValueError, match="no bodies"):
         Log().line(CONTROLLER, "create", "pods", "train-worker-0").found()

@@ -142,6 +142,11 @@ class Entry(msgspec.Struct, rename="camel", dict=True):
         """Whether it did what it was sent for."""
         return 200 <= self.code < 300
 
+    @property
+    def in_doubt(self) -> bool:
+        """Whether nobody knows what it did: whoever sent it went away, and the server gave up on an answer."""
+        return not self.succeeded and (self.code == 0 or self.code >= 500)
+
     @cached_property
     def sent(self) -> Thing | None:
         """The object that was to be made or to be stored, where the log has it."""

@@ -48,8 +48,10 @@ class Life:
 class Pods:
     """Every pod that there ever was, as far as the history was told."""
 
-    def __init__(self, user: str, findings: Findings) -> None:
+    def __init__(self, history: History, user: str, findings: Findings) -> None:
         self._user, self._findings = user, findings
+        doubtful = [entry for entry in history.writes if entry.verb == "delete" and entry.resource == "pods" and entry.in_doubt]
+        self._perhaps_deleted = {entry.deletion.uid for entry in doubtful}
         self.lives: dict[str, Life] = {}
         self._living: dict[tuple[str, str], dict[str, Life]] = {}
         """Those that may run, by rank."""
@@ -73,7 +75,8 @@ class Pods:
         others = self._living.setdefault(life.rank, {})
         for other in others.values():
             # A SERVER THAT IS KILLED loses lines: it has forgotten a pod that was asked to go, or the name would not be free.
-            gone = other.condemned is not None and other.meta.name == life.meta.name
+            asked = other.condemned is not None or other.meta.uid in self._perhaps_deleted
+            gone = asked and other.meta.name == life.meta.name
             what = f"{life.meta.name} begins, and another instance of it is not over"
             self._findings.unless(gone, 1, what, other.began, other.ran, entry)
         others[life.meta.uid] = life
