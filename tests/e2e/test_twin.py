@@ -32,10 +32,12 @@ LONG = {
     "a_node_is_lost_and_comes_back": 0.25,
     "a_node_is_lost_in_a_pause": 0.25,
     "a_node_is_silent_while_a_rank_ends": 0.8,
-    "a_server_without_limit_beside_a_worker": 0.8,
+    "an_image_cannot_be_pulled_for_a_while": 1.0,
+    "no_node_has_room_for_a_while": 1.0,
     "a_job_expires": 0.4,
 }
-"""Those that begin first, and how much shorter they are. The control plane takes a minute to see that a node is gone."""
+"""Those that begin first, and how much shorter they are: what has to be seen must not pass too quickly, and the control plane takes
+a minute to see that a node is gone."""
 LONELY = {name for name in LONG if name.startswith("a_node")}
 SECOND_ACT = ("watches_break", "watches_break_in_a_restart", "watches_stand_still", "a_gang", "a_gang_changes_its_size")
 """The gangs: another scenario begins without their scheduler's kind."""

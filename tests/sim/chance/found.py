@@ -179,3 +179,14 @@ def services_of_ranks_that_are_no_more_when_the_job_ends(run: Run) -> None:
     run.until(name="train", mode="Resuming")
     run.crash(writes=0, when="after", arrive=(1, 2, 3), late=4.5, down=0.5)
     run.wait(seconds=0.5)
+
+
+@found(31438, latency=0.05, ends=True)
+def a_create_arrives_after_the_end(run: Run) -> None:
+    """A dead controller had sent it, and its rank had ended and was cleaned up meanwhile: the judge took it for a decision."""
+    run.submit(types={"worker": 1}, cleanUpPolicy="All", runMode={"pause": {"enabled": True}})
+    run.until(mode="Running")
+    run.edit(runMode={"pause": {"enabled": False}})
+    run.until(mode="Resuming")
+    run.wait(seconds=0.0)
+    run.crash(arrive=(0,), late=4.5)

@@ -7,10 +7,11 @@ from typing import Any
 import msgspec
 
 from genericjob.api import ranges
-from genericjob.api.names import ATTEMPT_ANNOTATION, DEBUG_ANNOTATION, FINAL_PHASES, Reason
+from genericjob.api.names import ATTEMPT_ANNOTATION, DEBUG_ANNOTATION, EPOCH_ANNOTATION, FINAL_PHASES, Reason
 from genericjob.api.spec import parse
 from genericjob.jobs.resource import JOBS, StoredJob, read_status
 from genericjob.local.memory import MemoryApi
+from genericjob.reconcile.codec import encode
 from genericjob.reconcile.objects import Pod
 from genericjob.reconcile.passing import Call
 from genericjob.reconcile.resources import Key
@@ -33,6 +34,8 @@ class Oracle(Contract):
         """Seconds by which clocks of controllers have differed, at most."""
         self._wishes: dict[str, set[str]] = {}
         """Clean-up policies that a job has, or had, by its UID: a controller may not have heard of the last one yet."""
+        self._late: set[Try] = set()
+        """Tries whose pods a dead controller may still make."""
         self._begin()
 
     def _begin(self) -> None:
@@ -56,6 +59,18 @@ class Oracle(Contract):
             if change.object is not None:
                 policy = msgspec.json.decode(change.object.spec).get("cleanUpPolicy", "None")
                 self._wishes.setdefault(change.object.uid, set()).add(policy)
+
+    def expect(self, call: Call) -> None:
+        """A write of a dead controller arrives. Its rank may have ended meanwhile, and nobody could know that it would run once more."""
+        if call.verb == "create" and call.resource.plural == "pods":
+            meta = msgspec.json.decode(encode(call.body))["metadata"]
+            notes, (owner,) = meta["annotations"], meta["ownerReferences"]
+            self._late.add(Try(owner["uid"], meta["name"], int(notes[EPOCH_ANNOTATION]), int(notes[ATTEMPT_ANNOTATION])))
+
+    def begins(self, pod: Pod) -> None:
+        """A pod is about to run."""
+        if Try(pod.owner_uid, pod.name, epoch(pod), attempt(pod)) not in self._late:
+            super().begins(pod)
 
     def look_at(self, call: Call, who: str) -> None:
         """A controller's write is about to take effect."""

@@ -35,6 +35,8 @@ from sim.world import World
 
 T = TypeVar("T")
 
+Write = tuple[Call, Callable[[], Any]]
+"""What is sent, and the sending."""
 WORKERS, WRITERS = 2, 3
 PATIENCE = 600.0
 """Virtual seconds in which caches are filled, whatever goes wrong."""
@@ -124,12 +126,12 @@ class Stream:
 class Mortal(Watched):
     """The API as a controller sees it that is going to die, and what becomes of its writes then."""
 
-    bequeath: Callable[["Mortal", list[Callable[[], Any]]], None]
+    bequeath: Callable[["Mortal", list[Write]], None]
     assembly: Assembly
 
     def crash(self, commit: Any = None) -> None:
         """Crash the process now."""
-        self.bequeath(self, [do for _, do in self._under_way.values()])
+        self.bequeath(self, list(self._under_way.values()))
         super().crash()
 
     def spare(self) -> None:
@@ -170,7 +172,7 @@ class Hostile(Cluster):
         self.agenda = Agenda(self.stepped)
         self.node = Node(self, script, self.oracle)
 
-    def begin(self, *, leads: bool, latency: float, bequeath: Callable[[Mortal, list[Callable[[], Any]]], None]) -> Mortal:
+    def begin(self, *, leads: bool, latency: float, bequeath: Callable[[Mortal, list[Write]], None]) -> Mortal:
         """Start a controller, or a standby."""
         process = self.stepped.process("controller")
         api = Mortal(self.streams, process)
@@ -182,11 +184,13 @@ class Hostile(Cluster):
         process.start("main", lambda: _begin(assembly, leads=leads))
         return api
 
-    def deliver(self, write: Callable[[], Any]) -> None:
+    def deliver(self, write: Write) -> None:
         """A write arrives whose sender is dead."""
+        call, do = write
         self.stepped.note("a late write arrives")
+        self.oracle.expect(call)
         try:
-            write()
+            do()
         except ApiError as error:
             self.stepped.note(f"and is refused: {error.code} {error.reason}")
 

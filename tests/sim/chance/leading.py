@@ -1,12 +1,11 @@
 """Those steps of a run that are about controllers: they die, stand by, take over, and have clocks that are wrong."""
 
 from collections import Counter
-from collections.abc import Callable
 from functools import partial
-from typing import Any, Literal
+from typing import Literal
 
 from sim.chance.coverage import mode_of
-from sim.chance.hostile import Hostile, Mortal
+from sim.chance.hostile import Hostile, Mortal, Write
 from sim.chance.trouble import Will
 from sim.jobs import RAW_JOBS
 
@@ -71,7 +70,7 @@ class Leading:
         self.controllers.append(found)
         return found
 
-    def _bequeath(self, dead: Mortal, writes: list[Callable[[], Any]]) -> None:
+    def _bequeath(self, dead: Mortal, writes: list[Write]) -> None:
         """A controller dies. NO SCHEDULING POINT in here: its other threads would go on."""
         self._hit(self._fault)
         self.crashes += 1

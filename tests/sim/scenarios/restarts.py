@@ -46,7 +46,7 @@ def always_until_a_bad_end(cluster: Cluster) -> None:
 
 @scenario(
     "Succeeded",
-    ranks(ps_0=(Program(), fails(), Program(), FOREVER), worker_0=Program(30.0)),
+    ranks(ps_0=(Program(), fails(), Program(), FOREVER), other=FOREVER),
     "Succeeded",
     "Restarting",
     "LeftRunning",
@@ -55,6 +55,8 @@ def always_until_a_bad_end(cluster: Cluster) -> None:
 def a_server_without_limit_beside_a_worker(cluster: Cluster) -> None:
     """It never ends, and the worker decides."""
     cluster.submit(types={"ps": 1, "worker": 1}, restart={"ps": {"policy": "Always"}})
+    cluster.reach(lambda: cluster.node.table.runs("train-ps-0") == 4)
+    cluster.node.kill("train-worker-0", 0)
 
 
 @scenario("Succeeded", ranks(worker_0=(DISRUPTED, Program()), other=Program(5.0)), "Succeeded", "Restarting", restarts=0)
@@ -127,7 +129,7 @@ def one_had_succeeded_when_all_restart(cluster: Cluster) -> None:
 
 @scenario(
     "Succeeded",
-    ranks(worker_0=(DISRUPTED, Program(3.0)), other=(Program(60.0), Program(3.0))),
+    ranks(worker_0=(DISRUPTED, Program(3.0)), other=(FOREVER, Program(3.0))),
     "Succeeded",
     "RestartingJob",
     job_restarts=0,

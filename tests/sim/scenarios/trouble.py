@@ -10,7 +10,7 @@ FIRST = [{"worker": [0]}]
 
 @scenario(
     "Succeeded",
-    ranks(worker_0=Program(20.0), other=FOREVER),
+    ranks(other=FOREVER),
     "Succeeded",
     "Restarting",
     "LeftRunning",
@@ -23,6 +23,8 @@ def a_running_pod_is_deleted(cluster: Cluster) -> None:
     cluster.submit(types={"worker": 2}, successRules=FIRST)
     cluster.reach_running()
     cluster.delete_pod("train-worker-1")
+    cluster.reach(lambda: cluster.node.table.runs("train-worker-1") == 2)
+    cluster.node.kill("train-worker-0", 0)
 
 
 @scenario("Running", ranks(worker_0=(SLOW, FOREVER), other=FOREVER), "Restarting", losses=True, restarts=0, runs={"worker-0": 2})
