@@ -1,7 +1,8 @@
 """Addresses on loopback: every name in a run has one of its own.
 
 On a cluster a pod's name resolves because a Service stands behind it. Here nothing resolves names, but all of 127.0.0.0/8 is this machine,
-so a name becomes an address the first time anybody asks for it: mostly a peer, long before the pod of that name starts.
+so a name becomes an address. The ranks of a manifest have theirs in the order of types and ranks, whoever asks first: the same manifest
+gives the same last two numbers in every run. Any other name gets the next one when it is first asked for.
 
 A run takes one of the 254 networks 127.R.0.0/16 for itself, and so two runs at once never meet. The kernel keeps the claim, as a bound
 socket, and drops it whatever way the run ends.
@@ -31,6 +32,11 @@ class Addresses:
         self._network = network
         self._lock = threading.Lock()
         self._known: dict[Key, str] = {}
+
+    def reserve(self, names: Iterable[Key]) -> None:
+        """Give names their addresses, in this order."""
+        for name in names:
+            self.of(name)
 
     def of(self, name: Key) -> str:
         """The address behind a name: the same one for as long as the run lasts."""

@@ -7,16 +7,17 @@ A program finds the environment of whoever started the run below its own: PATH, 
 have brought along.
 """
 
-import base64
-import binascii
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
 from genericjob.reconcile.structs import converter
+
+from .sources import CannotStartError, Kind, Surroundings, entries, missing_key, pod_field, resource_field
+from .volumes import unhonoured_mounts, unhonoured_volumes
 
 CANNOT_START = 128
 """Exit code of a container whose program could not be started, as containerd has it."""
@@ -29,27 +30,6 @@ class Launch:
     argv: tuple[str, ...]
     env: Mapping[str, str]
     directory: str | None = None
-
-
-@dataclass(frozen=True)
-class Surroundings:
-    """What a container may be told about its pod, its machine and the objects beside it."""
-
-    metadata: Mapping[str, Any]
-    ip: str
-    node: str
-    machine: Mapping[str, str]
-    """Environment of this machine."""
-    read: Callable[[Literal["ConfigMap", "Secret"], str], Mapping[str, Any] | None]
-    """Finds an object of the pod's namespace by name."""
-
-
-class CannotStartError(Exception):
-    """This container will never start here."""
-
-
-class NotYetError(Exception):
-    """This container waits for something that may still come."""
 
 
 # ------------------------------------------------------------------------------------------------ as manifests write it
@@ -69,8 +49,15 @@ class _FieldReference(_Wire):
     field_path: str = ""
 
 
+class _ResourceReference(_Wire):
+    resource: str = ""
+    container_name: str | None = None
+    divisor: str | int | float | None = None
+
+
 class _Source(_Wire):
     field_ref: _FieldReference | None = None
+    resource_field_ref: _ResourceReference | None = None
     config_map_key_ref: _KeyReference | None = None
     secret_key_ref: _KeyReference | None = None
 
@@ -101,8 +88,8 @@ _as_container = converter(_Container)
 # ------------------------------------------------------------------------------------------------ the launch
 
 
-def launch(spec: Mapping[str, Any], around: Surroundings) -> Launch:
-    """What to start for a container."""
+def launch(spec: Mapping[str, Any], around: Surroundings, own: Mapping[str, str] | None = None) -> Launch:
+    """What to start for a container; `own` are variables that only programs on this machine have."""
     try:
         container = _as_container(spec)
     except msgspec.ValidationError as error:
@@ -114,7 +101,8 @@ def launch(spec: Mapping[str, Any], around: Surroundings) -> Launch:
         )
     declared = _environment(container, around)
     argv = tuple(expand(word, declared) for word in (*container.command, *(container.args or ())))
-    return Launch(argv, {**around.machine, "HOSTNAME": _text(around.metadata.get("name")), **declared}, container.working_dir or None)
+    env = {**around.machine, "HOSTNAME": str(around.metadata.get("name") or ""), **(own or {}), **declared}
+    return Launch(argv, env, container.working_dir or None)
 
 
 _REFERENCE = re.compile(r"\$\$|\$\(([^)]*)\)")
@@ -136,7 +124,7 @@ def _environment(container: _Container, around: Surroundings) -> dict[str, str]:
             declared[(bundle.prefix or "") + name] = value
     for variable in container.env or ():
         if variable.value_from is not None:
-            found = _sourced(variable.value_from, around)
+            found = _sourced(variable.value_from, container.name, around)
             if found is not None:
                 declared[variable.name] = found
         else:
@@ -144,93 +132,62 @@ def _environment(container: _Container, around: Surroundings) -> dict[str, str]:
     return declared
 
 
-# ------------------------------------------------------------------------------------------------ values from elsewhere
-
-
 def _bundled(bundle: _Bundle, around: Surroundings) -> Mapping[str, str]:
+    found = None
     if bundle.config_map_ref is not None:
-        return _data("ConfigMap", bundle.config_map_ref, around) or {}
-    if bundle.secret_ref is not None:
-        return _data("Secret", bundle.secret_ref, around) or {}
-    return {}
+        found = entries("ConfigMap", bundle.config_map_ref, around)
+    elif bundle.secret_ref is not None:
+        found = entries("Secret", bundle.secret_ref, around)
+    return {name: value.decode(errors="replace") for name, value in (found or {}).items()}
 
 
-def _sourced(source: _Source, around: Surroundings) -> str | None:
+def _sourced(source: _Source, container: str, around: Surroundings) -> str | None:
     if source.field_ref is not None:
-        return _field(source.field_ref.field_path, around)
+        return pod_field(source.field_ref.field_path, around)
+    if source.resource_field_ref is not None:
+        asked = source.resource_field_ref
+        return resource_field(asked.container_name or container, asked.resource, asked.divisor, around)
     if source.config_map_key_ref is not None:
         return _entry("ConfigMap", source.config_map_key_ref, around)
     if source.secret_key_ref is not None:
         return _entry("Secret", source.secret_key_ref, around)
-    raise CannotStartError("a variable takes its value from something else than fieldRef, configMapKeyRef or secretKeyRef: not known here")
+    raise CannotStartError("a variable takes its value neither from a field or resource nor from a ConfigMap or Secret: not known here")
 
 
-_ENTRY = re.compile(r"metadata\.(labels|annotations)\['(.+)'\]")
-
-
-def _field(path: str, around: Surroundings) -> str:
-    if found := _ENTRY.fullmatch(path):
-        return _text((around.metadata.get(found[1]) or {}).get(found[2]))
-    known = {
-        "metadata.name": around.metadata.get("name"),
-        "metadata.namespace": around.metadata.get("namespace"),
-        "metadata.uid": around.metadata.get("uid"),
-        "spec.nodeName": around.node,
-        "spec.serviceAccountName": "default",
-        "status.podIP": around.ip,
-        "status.podIPs": around.ip,
-        "status.hostIP": "127.0.0.1",
-    }
-    if path not in known:
-        raise CannotStartError(f"a variable takes its value from the pod's field {path!r}: not known here")
-    return _text(known[path])
-
-
-def _entry(kind: Literal["ConfigMap", "Secret"], reference: _KeyReference, around: Surroundings) -> str | None:
-    data = _data(kind, reference, around)
-    if data is not None and reference.key in data:
-        return data[reference.key]
-    if data is None or reference.optional:
+def _entry(kind: Kind, reference: _KeyReference, around: Surroundings) -> str | None:
+    found = entries(kind, reference, around)
+    if found is not None and reference.key in found:
+        return found[reference.key].decode(errors="replace")
+    if found is None or reference.optional:
         return None
-    raise NotYetError(f"{kind} {reference.name} has no key {reference.key!r}")
-
-
-def _data(kind: Literal["ConfigMap", "Secret"], reference: _KeyReference, around: Surroundings) -> Mapping[str, str] | None:
-    found = around.read(kind, reference.name)
-    if found is None:
-        if reference.optional:
-            return None
-        raise NotYetError(f"{kind} {reference.name!r} not found")
-    data = found.get("data") or {}
-    return {name: _decoded(value) for name, value in data.items()} if kind == "Secret" else data
-
-
-def _decoded(value: str) -> str:
-    try:
-        return base64.b64decode(value).decode(errors="replace")
-    except binascii.Error:
-        return ""
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else ""
+    raise missing_key(kind, reference, reference.key)
 
 
 # ------------------------------------------------------------------------------------------------ what a process is not
 
-_OF_POD = {"containers", "initContainers", "restartPolicy", "terminationGracePeriodSeconds", "schedulingGates"}
-_OF_CONTAINER = {"name", "command", "args", "env", "envFrom", "workingDir", "ports", "imagePullPolicy"}
+_OF_POD = {"containers", "initContainers", "restartPolicy", "terminationGracePeriodSeconds", "schedulingGates", "volumes"}
+_OF_CONTAINER = {
+    *("name", "command", "args", "env", "envFrom", "workingDir", "ports", "imagePullPolicy", "restartPolicy"),
+    *("volumeMounts", "terminationMessagePath", "terminationMessagePolicy"),
+}
+_NOTHING: tuple[object, ...] = (None, {}, [], False, "")
 
 
 def unhonoured(spec: Mapping[str, Any]) -> Iterator[str]:
     """Fields of a pod's spec that mean nothing to a process, misspelled ones too; each once."""
-    seen: set[str] = set()
-    parts = [(spec, _OF_POD)]
+    return iter(dict.fromkeys(_unhonoured(spec)))
+
+
+def _unhonoured(spec: Mapping[str, Any]) -> Iterator[str]:
+    yield from _others(spec, _OF_POD)
+    yield from unhonoured_volumes(spec)
     for group in ("initContainers", "containers"):
         found = spec.get(group)
-        parts += [(each, _OF_CONTAINER) for each in found or () if isinstance(each, Mapping)] if isinstance(found, list) else []
-    for part, honoured in parts:
-        for name, value in part.items():
-            if name not in honoured and value not in (None, {}, []) and name not in seen:
-                seen.add(name)
-                yield name
+        for container in found if isinstance(found, list) else ():
+            if isinstance(container, Mapping):
+                yield from _others(container, _OF_CONTAINER)
+                yield from unhonoured_mounts(container)
+
+
+def _others(part: Mapping[str, Any], honoured: set[str]) -> Iterator[str]:
+    return (name for name, value in part.items() if name not in honoured and value not in _NOTHING)

@@ -9,15 +9,20 @@ In-place restarts (restartPolicy Always, OnFailure) are not imitated: every cont
 import signal
 import threading
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import Any
 
 from genericjob.reconcile.primitives import Primitives
 
-from .containers import CANNOT_START, CannotStartError, NotYetError, Surroundings, launch
+from .containers import CANNOT_START, launch
+from .messages import Messages
 from .processes import Process, Processes
 from .reports import Ended, Running, Seen, State, Waiting
+from .scratch import Scratch
+from .sources import CannotStartError, NotYetError, Surroundings
+from .volumes import Volumes
 
 RETRY = 2.0
 """Seconds until a container that could not start yet is tried again."""
@@ -33,12 +38,20 @@ class Group:
         *,
         processes: Processes,
         primitives: Primitives,
+        scratch: Scratch,
         told: Callable[[str, str], None],
+        notice: Callable[[str], None],
         changed: Callable[[], None],
     ) -> None:
-        """`told` hears (container, line); `changed` is called when a program has ended and the group wants to be stepped."""
+        """Make a group of which nothing runs yet.
+
+        `told` hears (container, line), `notice` what is different here; `changed` is called when a program has ended and the group wants to
+        be stepped.
+        """
         self._around, self._processes, self._primitives = around, processes, primitives
         self._told, self._changed = told, changed
+        self._volumes = Volumes(spec, around, scratch, notice)
+        self._messages = Messages(str(around.metadata.get("uid")), scratch)
         self._init = _named(spec.get("initContainers"))
         self._containers = _named(spec.get("containers"))
         self._sidecars = frozenset(name for name, each in self._init.items() if each.get("restartPolicy") == "Always")
@@ -95,12 +108,19 @@ class Group:
     def _start(self, name: str, container: Mapping[str, Any]) -> None:
         now = self._primitives.now()
         try:
-            program = launch(container, self._around)
-            process = self._processes.start(program, told=partial(self._told, name), ended=partial(self._note_end, name))
+            self._volumes.prepare()
+            own = self._volumes.variables(container) | self._messages.variables(name)
+            program = launch(container, self._around, own)
+            if program.directory:
+                program = replace(program, directory=self._volumes.directory(container, program.directory))
+            told = self._messages.overheard(container, partial(self._told, name))
+            process = self._processes.start(program, told=told, ended=partial(self._note_end, name))
         except NotYetError as error:
             self._states[name] = Waiting("CreateContainerConfigError", str(error))
         except CannotStartError as error:
             self._states[name] = Ended(CANNOT_START, now, reason="StartError", message=str(error))
+        except OSError as error:
+            self._states[name] = Ended(CANNOT_START, now, reason="StartError", message=f"files of the pod cannot be made: {error}")
         else:
             self._states[name] = Running(now)
             self._running[name] = process
@@ -112,6 +132,7 @@ class Group:
         if self._stop_since is None:
             self._stop_since = now
         if not self._running:
+            self._volumes.remove()
             return None
         for name, process in self._running.items():
             if name not in self._told_to_end:
@@ -136,7 +157,8 @@ class Group:
         for name, (code, now) in ends.items():
             del self._running[name]
             state = self._states[name]
-            self._states[name] = Ended(code, now, since=state.since if isinstance(state, Running) else None)
+            since = state.since if isinstance(state, Running) else None
+            self._states[name] = Ended(code, now, since=since, message=self._messages.take(name, code))
 
 
 def _named(containers: Any) -> dict[str, Mapping[str, Any]]:

@@ -26,10 +26,12 @@ from genericjob.reconcile.queue import Queue
 from genericjob.reconcile.resources import CONFIG_MAPS, RAW_PODS, SECRETS, Key, Resource
 from genericjob.reconcile.store import Change
 
-from .containers import Surroundings
 from .groups import Group
+from .logfiles import LogFiles
 from .processes import Processes
 from .reports import TERMINAL, status
+from .scratch import Scratch
+from .sources import Surroundings
 
 log = logging.getLogger(__name__)
 
@@ -41,6 +43,8 @@ PATIENCE = 10.0
 
 Output = Callable[[Key, str, str], None]
 """Hears what programs print: pod, container, line."""
+Notice = Callable[[Key, str], None]
+"""Hears, of a pod, what is different on this machine."""
 
 
 class Assignment(Object, frozen=True, gc=False):
@@ -91,11 +95,18 @@ class Kubelet:
         address: Callable[[Key], str],
         output: Output,
         primitives: Primitives,
+        notice: Notice | None = None,
+        logs: LogFiles | None = None,
         bind: Callable[[Key, str], None] | None = None,
         metrics: Metrics | None = None,
     ) -> None:
+        """`logs` get what programs print before `output` hears it; `notice` hears every sentence once."""
         metrics = metrics or Metrics()
         self._api, self._address, self._output, self._bind, self._primitives = api, address, output, bind, primitives
+        self._notice, self._logs = notice, logs
+        self._noticed: set[str] = set()
+        self._scratch = Scratch()
+        self._machine = dict(os.environ)  # a copy: to read the original is slow
         self._runs: dict[Key, _Run] = {}
         """Each entry belongs to the worker that has its key."""
         self._processes = Processes(primitives=primitives)
@@ -122,6 +133,7 @@ class Kubelet:
         gone = self._processes.close(PATIENCE)
         self._pods.stop()
         self._controller.stop(PATIENCE)
+        self._scratch.close()
         return gone
 
     # -------------------------------------------------------------------------------------------- reconcile
@@ -163,15 +175,18 @@ class Kubelet:
             return None
         if pod.status.get("phase") in TERMINAL:
             return None
-        around = Surroundings(pod.whole["metadata"], self._address(key), NODE, os.environ, partial(self._read, key.namespace))
         group = Group(
             pod.spec,
-            around,
+            Surroundings(pod.whole["metadata"], self._address(key), NODE, self._machine, partial(self._read, key.namespace), pod.spec),
             processes=self._processes,
             primitives=self._primitives,
-            told=partial(self._output, key),
+            scratch=self._scratch,
+            told=partial(self._told, key, pod.uid),
+            notice=partial(self._note, key),
             changed=partial(self._queue.add, key),
         )
+        if self._logs:
+            self._logs.begin(key, pod.uid)
         self._runs[key] = run = _Run(pod, group)
         return run
 
@@ -182,6 +197,21 @@ class Kubelet:
         if run.group.over and pod.deleted:
             self._remove(key, pod.uid)
         return DONE if wait is None else Result.again_in(wait)
+
+    # -------------------------------------------------------------------------------------------- what is heard of programs
+
+    def _told(self, key: Key, uid: str, container: str, line: str) -> None:
+        if self._logs:
+            try:
+                self._logs.write(key, uid, container, line)
+            except OSError as error:  # what is shown must not suffer from a disk that is full
+                self._note(key, f"what programs print cannot be written to {self._logs.directory}: {error.strerror}")
+        self._output(key, container, line)
+
+    def _note(self, key: Key, text: str) -> None:
+        if self._notice and text not in self._noticed:
+            self._noticed.add(text)
+            self._notice(key, text)
 
     # -------------------------------------------------------------------------------------------- the server
 

@@ -1,27 +1,27 @@
 """Programs of this machine: started, listened to, ended.
 
 Every program leads a session and process group of its own, so that Ctrl-C at the terminal does not reach it and a signal to it reaches its
-children as well. One thread reads what all of them print and sees them end; whoever started a program hears of both from that thread.
+children as well. One thread reads what all of them print and hears of their ends; whoever started a program hears of both from that thread.
 
-The end of a program is the end of its group, as the end of a container's first process is the end of the container. A child that has left
-the group (a daemon) is not found.
+The end of a program is the end of everything that it started, as the end of a container's first process is the end of the container; see
+`keepers.py` for who sees to that.
 """
 
 import logging
 import os
+import resource
 import selectors
-import signal
-import subprocess
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
-from typing import IO
 
 from genericjob.reconcile.primitives import Primitives
 
-from .containers import CannotStartError, Launch
+from .containers import Launch
+from .keepers import KILLED, Keeper, WardenGoneError, keeper
+from .sources import CannotStartError
 
 log = logging.getLogger(__name__)
 
@@ -31,7 +31,9 @@ LONGEST_LINE = 64 * 1024
 LAST_WORDS = 16
 """Chunks that are still read of a program that has ended: somebody else may hold its output open, and go on for ever."""
 LOOK_EVERY = 0.02
-"""Seconds between looks at programs whose end cannot be waited for (no pidfd)."""
+"""Seconds between looks at programs whose end nobody tells."""
+FILES = 65_536
+"""Open files that are asked for: every program that runs needs one."""
 
 
 class Lines:
@@ -60,108 +62,88 @@ def _text(line: bytes) -> str:
 
 
 class Process:
-    """A program and the group that it leads. Made by `Processes.start`."""
+    """A program, and what it started. Made by `Processes.start`."""
 
-    def __init__(self, launch: Launch, *, told: Callable[[str], None], ended: Callable[[int], None]) -> None:
-        self._popen = _started(launch)
-        self.pid = self._popen.pid
-        self._told, self._ended = told, ended
-        self.output: IO[bytes] = self._popen.stdout  # type: ignore[assignment] # there is a pipe
-        os.set_blocking(self.output.fileno(), False)
+    def __init__(self, number: int, keeper: Keeper, *, told: Callable[[str], None], ended: Callable[[int], None]) -> None:
+        self.number, self.pid = number, 0
+        self._keeper, self._told, self._ended = keeper, told, ended
+        self.output, self._writing = os.pipe()
+        os.set_blocking(self.output, False)
+        self.listening = True
         self._lines = Lines()
-        self._lock = threading.Lock()
-        self._reaped = False
+
+    def begin(self, launch: Launch) -> None:
+        """Start the program."""
+        try:
+            self.pid = self._keeper.start(self.number, launch, self._writing)
+        except BaseException:
+            self.hang_up()
+            raise
+        finally:
+            os.close(self._writing)
 
     def signal(self, number: int) -> None:
         """Send a signal to the group; to one that has ended nothing is sent."""
-        with self._lock:
-            # A REAPED PROCESS GIVES ITS NUMBER BACK: the group of that number might be a stranger's by now.
-            if not self._reaped:
-                self._send(number)
-
-    def _send(self, number: int) -> None:
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.pid, number)
+        self._keeper.signal(self.number, number)
 
     # -------------------------------------------------------------------------------------------- for the listening thread
 
     def listen(self) -> bool:
         """Pass on what was printed since; whether there may be more one day."""
         try:
-            data = os.read(self.output.fileno(), CHUNK)
+            data = os.read(self.output, CHUNK)
         except BlockingIOError:
             return True
         for line in self._lines.feed(data) if data else self._lines.end():
             self._told(line)
         return bool(data)
 
-    def has_ended(self) -> bool:
-        """Whether the program has ended; its number stays taken."""
-        return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+    def hang_up(self) -> None:
+        """Read nothing more."""
+        self.listening = False
+        os.close(self.output)
 
-    def bury(self) -> None:
-        """End what is left of the group, pass on its last words and then its exit code."""
-        with self._lock:
-            self._send(signal.SIGKILL)
-            code = self._popen.wait()
-            self._reaped = True
+    def bury(self, code: int) -> None:
+        """Pass on the last words and then the exit code."""
         try:
-            self._hear_last_words()
+            if self.listening:
+                self._hear_last_words()
         finally:
-            self._ended(code if code >= 0 else 128 - code)
+            self._ended(code)
 
     def _hear_last_words(self) -> None:
-        if self.output.closed:
-            return
-        with self.output:
+        try:
             for _ in range(LAST_WORDS):
-                try:
-                    data = os.read(self.output.fileno(), CHUNK)
-                except BlockingIOError:
-                    break
+                data = os.read(self.output, CHUNK)
                 for line in self._lines.feed(data):
                     self._told(line)
                 if not data:
                     break
-            for line in self._lines.end():
-                self._told(line)
-
-
-def _started(launch: Launch) -> subprocess.Popen[bytes]:
-    try:
-        return subprocess.Popen(  # noqa: S603 - to run users' programs is what this is for
-            launch.argv,
-            env=launch.env,
-            cwd=launch.directory,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            bufsize=0,
-            start_new_session=True,
-        )
-    except FileNotFoundError as error:
-        if launch.directory is not None and error.filename == launch.directory:
-            raise CannotStartError(f"workingDir {launch.directory} does not exist on this machine") from None
-        raise CannotStartError(f"there is no program {launch.argv[0]!r} on this machine") from None
-    except OSError as error:
-        raise CannotStartError(f"{error.filename or launch.argv[0]!r} cannot be started: {error.strerror or error}") from None
-    except ValueError as error:  # a NUL in an argument, a "=" in the name of a variable
-        raise CannotStartError(f"{launch.argv[0]!r} cannot be started: {error}") from None
+        except BlockingIOError:
+            pass
+        finally:
+            self.hang_up()
+        for line in self._lines.end():
+            self._told(line)
 
 
 class Processes:
     """All programs of a run."""
 
     def __init__(self, *, primitives: Primitives) -> None:
+        self._keeper = keeper()
+        _ask_for_files()  # AFTER THE KEEPER: its programs find the limit as it was
         self._selector = selectors.DefaultSelector()
         self._ear, self._mouth = os.pipe()
         os.set_blocking(self._ear, False)
         self._selector.register(self._ear, selectors.EVENT_READ, self._greet)
+        self._news = self._keeper.news
+        if self._news is not None:
+            self._selector.register(self._news, selectors.EVENT_READ, self._bury_all)
         self._lock = threading.Lock()
+        self._count = 0
         self._new: deque[Process] = deque()
-        self._running: set[Process] = set()
-        self._unwatched: set[Process] = set()
-        """Those whose end has to be looked for."""
+        self._running: dict[int, Process] = {}
         self._closing = self._closed = False
         self._thread = primitives.start("processes", self._listen)
 
@@ -170,9 +152,18 @@ class Processes:
         with self._lock:
             if self._closing:
                 raise CannotStartError("the run is over")
-            # UNDER THE LOCK: a program that starts while everything ends must be among those that are ended.
-            process = Process(launch, told=told, ended=ended)
-            self._running.add(process)
+            try:
+                process = Process(self._count, self._keeper, told=told, ended=ended)
+            except OSError as error:
+                raise CannotStartError(f"{launch.argv[0]!r} cannot be started: {error.strerror}") from None
+            self._count += 1
+            # BEFORE IT STARTS: its end may be told at once. UNDER THE LOCK: it must be among those that are ended when everything is.
+            self._running[process.number] = process
+            try:
+                process.begin(launch)
+            except BaseException:
+                del self._running[process.number]
+                raise
             self._new.append(process)
         self._wake()
         return process
@@ -181,12 +172,12 @@ class Processes:
         """Kill everything and wait until it is gone; whether it is."""
         with self._lock:
             self._closing = True
-            for process in self._running:
-                process.signal(signal.SIGKILL)
+            self._keeper.end_all()
         if not self._closed:
             self._wake()
             self._closed = self._thread.join(timeout)
             if self._closed:
+                self._keeper.close()
                 for end in (self._ear, self._mouth):
                     os.close(end)
         return self._closed
@@ -199,10 +190,10 @@ class Processes:
     def _listen(self) -> None:
         with self._selector:
             while not (self._closing and not self._running):
-                for key, _ in self._selector.select(LOOK_EVERY if self._unwatched else None):
+                for key, _ in self._selector.select(LOOK_EVERY if self._news is None and self._running else None):
                     self._guarded(key.data)
-                for process in [each for each in self._unwatched if each.has_ended()]:
-                    self._guarded(partial(self._bury, process))
+                if self._news is None:
+                    self._guarded(self._bury_all)
 
     def _guarded(self, act: Callable[[], None]) -> None:
         try:
@@ -215,30 +206,42 @@ class Processes:
             os.read(self._ear, CHUNK)
         while self._new:
             process = self._new.popleft()
-            self._selector.register(process.output, selectors.EVENT_READ, partial(self._hear, process))
-            try:
-                end = os.pidfd_open(process.pid)
-            except (AttributeError, OSError):
-                self._unwatched.add(process)
-            else:
-                self._selector.register(end, selectors.EVENT_READ, partial(self._bury, process, end))
+            if process.number in self._running:
+                self._selector.register(process.output, selectors.EVENT_READ, partial(self._hear, process))
 
     def _hear(self, process: Process) -> None:
-        if not process.output.closed and not process.listen():
-            self._hang_up(process)
-            process.output.close()
-
-    def _bury(self, process: Process, end: int | None = None) -> None:
-        if end is not None:
-            self._selector.unregister(end)
-            os.close(end)
-        self._unwatched.discard(process)
-        self._hang_up(process)
-        with self._lock:
-            self._running.discard(process)
-        process.bury()
-
-    def _hang_up(self, process: Process) -> None:
-        # A CLOSED FILE'S NUMBER MAY BELONG TO ANOTHER PROGRAM'S OUTPUT BY NOW.
-        if not process.output.closed:
+        if process.listening and not process.listen():
             self._selector.unregister(process.output)
+            process.hang_up()
+
+    def _bury_all(self) -> None:
+        try:
+            for number, code in self._keeper.ends():
+                self._guarded(partial(self._bury, number, code))
+        except WardenGoneError as gone:
+            self._selector.unregister(gone.news)
+            self._give_up()
+
+    def _bury(self, number: int, code: int) -> None:
+        # NO LOCK: whoever starts a program holds it and waits for the keeper, who may wait for us.
+        process = self._running.pop(number)
+        if process.listening:
+            with suppress(KeyError):  # not greeted yet
+                self._selector.unregister(process.output)
+        process.bury(code)
+
+    def _give_up(self) -> None:
+        with self._lock:
+            left = list(self._running)
+        if not self._closing:
+            log.error("the warden of this run was killed: its programs, %d at this moment, were killed with it", len(left))
+        for number in left:
+            self._guarded(partial(self._bury, number, KILLED))
+
+
+def _ask_for_files() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = FILES if hard == resource.RLIM_INFINITY else min(FILES, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

@@ -134,8 +134,9 @@ def _of_others(before: Conditions) -> Iterator[Mapping[str, Any]]:
 
 def _dated(conditions: Iterable[dict[str, Any]], before: Conditions, now: datetime) -> Iterator[dict[str, Any]]:
     known = {(condition.get("type"), condition.get("status")): condition.get("lastTransitionTime") for condition in before}
+    text = stamp(now)
     for condition in conditions:
-        yield condition | {"lastTransitionTime": known.get((condition["type"], condition["status"])) or stamp(now)}
+        yield condition | {"lastTransitionTime": known.get((condition["type"], condition["status"])) or text}
 
 
 # ------------------------------------------------------------------------------------------------ containers

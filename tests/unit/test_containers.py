@@ -1,12 +1,15 @@
 """What a container would run, and what of a pod means nothing to a process."""
 
 import base64
+import os
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genericjob.local.containers import CannotStartError, NotYetError, Surroundings, expand, launch, unhonoured
+from genericjob.local.containers import expand, launch, unhonoured
+from genericjob.local.sources import CannotStartError, NotYetError, Surroundings, quantity
 
 POD = {
     "name": "train-worker-3",
@@ -102,6 +105,11 @@ def test_an_unknown_field_of_the_pod_is_named():
         from_field("spec.hostname")
 
 
+def test_a_value_from_somewhere_else_is_refused():
+    with pytest.raises(CannotStartError, match="neither from a field or resource nor from a ConfigMap or Secret"):
+        env({"name": "X", "valueFrom": {"fileKeyRef": {"key": "x"}}})
+
+
 def test_config_maps_and_secrets_become_values():
     sources = {
         "RATE": {"configMapKeyRef": {"name": "settings", "key": "RATE"}},
@@ -140,19 +148,94 @@ def test_a_malformed_container_says_where():
         env({"name": "PORT", "value": 80})
 
 
+# ------------------------------------------------------------------------------------------------ resources
+
+LIMITED = {"name": "main", "command": ["run"], "resources": {"limits": {"cpu": "1500m", "memory": "2Gi"}, "requests": {"cpu": "250m"}}}
+
+
+def from_resource(resource, divisor=None, container=None):
+    asked = {"resource": resource} | ({"divisor": divisor} if divisor else {}) | ({"containerName": container} if container else {})
+    variable = {"name": "X", "valueFrom": {"resourceFieldRef": asked}}
+    pod = {"containers": [LIMITED], "initContainers": [{"name": "plain"}]}
+    return launch(LIMITED | {"env": [variable]}, replace(around(), spec=pod)).env["X"]
+
+
+@pytest.mark.parametrize(
+    ("resource", "divisor", "value"),
+    [
+        ("limits.cpu", None, "2"),
+        ("limits.cpu", "1m", "1500"),
+        ("requests.cpu", "1m", "250"),
+        ("limits.memory", "1Mi", "2048"),
+        ("limits.memory", None, str(2 * 2**30)),
+        ("requests.memory", "1Gi", "2"),  # not written: as large as the limit
+        ("requests.ephemeral-storage", None, "0"),
+    ],
+)
+def test_limits_and_requests_become_values(resource, divisor, value):
+    assert from_resource(resource, divisor) == value
+
+
+def test_a_limit_that_is_not_written_is_what_the_machine_has():
+    assert from_resource("limits.cpu", container="plain") == str(os.cpu_count())
+    assert int(from_resource("limits.memory", container="plain")) > 2**20
+    assert from_resource("limits.ephemeral-storage", container="plain") == "0"
+
+
+@pytest.mark.parametrize(
+    ("resource", "divisor", "container", "words"),
+    [
+        ("cpu", None, None, "the resource 'cpu': not known here"),
+        ("limits.cpu", "much", None, "'much' is not an amount"),
+        ("limits.cpu", None, "other", "the container 'other', which the pod does not have"),
+    ],
+)
+def test_a_resource_that_makes_no_sense_is_named(resource, divisor, container, words):
+    with pytest.raises(CannotStartError, match=words):
+        from_resource(resource, divisor, container)
+
+
+@pytest.mark.parametrize(
+    ("written", "amount"),
+    [("4", 4), (4, 4), ("1e3", 1000), ("0.5", 0.5), ("3k", 3000), ("1Ki", 1024), ("2E", 2 * 10**18), ("5m", 0.005)],
+)
+def test_amounts_are_read_as_kubernetes_reads_them(written, amount):
+    assert float(quantity(written)) == amount
+
+
+@pytest.mark.parametrize("written", ["", "1.2.3", "Gi", "1 Gi", "1KiB"])
+def test_what_is_no_amount_is_refused(written):
+    with pytest.raises(CannotStartError, match="is not an amount"):
+        quantity(written)
+
+
+# ------------------------------------------------------------------------------------------------ what is not honoured
+
+
 def test_what_a_process_cannot_honour_is_named_once():
     container = {
         "name": "a",
         "image": "x",
         "command": ["run"],
         "resources": {"limits": {"cpu": 1}},
-        "volumeMounts": [{}],
+        "volumeMounts": [{"name": "data", "mountPath": "/data", "readOnly": True}],
+        "terminationMessagePath": "/dev/termination-log",
+        "stdin": False,
         "comand": ["typo"],
     }
-    spec = {"containers": [container, container | {"name": "b"}], "volumes": [{}], "restartPolicy": "Never", "tolerations": []}
-    assert list(unhonoured(spec)) == ["volumes", "image", "resources", "volumeMounts", "comand"]
+    volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "x"}}, {"name": "disk", "nfs": {}}, {"name": "none"}]
+    spec = {
+        "containers": [container, container | {"name": "b"}],
+        "volumes": [*volumes, {"name": "scratch", "emptyDir": {"medium": "Memory"}}],
+        "restartPolicy": "Never",
+        "tolerations": [],
+        "hostNetwork": False,
+        "nodeSelector": {"disk": "fast"},
+    }
+    assert list(unhonoured(spec)) == ["nodeSelector", "persistentVolumeClaim", "nfs", "image", "resources", "comand", "readOnly"]
 
 
 def test_what_a_process_cannot_honour_is_found_in_init_containers_too_and_nothing_in_nonsense():
     assert list(unhonoured({"initContainers": [{"name": "i", "livenessProbe": {"exec": {}}}]})) == ["livenessProbe"]
-    assert list(unhonoured({"containers": "nonsense"})) == []
+    assert list(unhonoured({"containers": "nonsense", "volumes": "nonsense"})) == []
+    assert list(unhonoured({"containers": [{"volumeMounts": 1}, "x"], "volumes": ["x"]})) == []

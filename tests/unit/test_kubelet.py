@@ -20,16 +20,19 @@ from .builders import in_default
 class Machine:
     """An API in memory, and this machine as its only node."""
 
-    def __init__(self, api=None, *, start=True):
+    def __init__(self, api=None, *, start=True, logs=None):
         self.memory = MemoryApi()
         self.api = api(self.memory) if api else self.memory
         self.printed = []
+        self.noticed = []
         self.addresses = Addresses(network=200)
         self.kubelet = Kubelet(
             self.api,
             bind=self.memory.bind,
             address=self.addresses.of,
             output=lambda pod, container, line: self.printed.append((pod.name, container, line)),
+            notice=lambda pod, text: self.noticed.append((pod.name, text)),
+            logs=logs,
             primitives=System(),
         )
         if start:
@@ -48,6 +51,10 @@ class Machine:
             return found if found["status"]["phase"] == phase else None
 
         return eventually(there)
+
+    def waits(self, name="p"):
+        """What the first container of a pod waits for, once there is something to say."""
+        return eventually(lambda: (found := state(self.pod(name)).get("waiting", {})).get("message") and found)
 
     def is_gone(self, name="p"):
         return eventually(lambda: name not in {pod["metadata"]["name"] for pod in self.memory.list(RAW_PODS).items})
@@ -191,8 +198,7 @@ def test_a_container_waits_for_its_config_map(machine, monkeypatch):
     monkeypatch.setattr("genericjob.local.groups.RETRY", 0.02)
     env = [{"name": "RATE", "valueFrom": {"configMapKeyRef": {"name": "settings", "key": "rate"}}}]
     machine.create("p", sh("echo $RATE", env=env))
-    waiting = eventually(lambda: state(machine.pod()).get("waiting", {}).get("message"))
-    assert waiting == "ConfigMap 'settings' not found"
+    assert machine.waits() == {"reason": "CreateContainerConfigError", "message": "ConfigMap 'settings' not found"}
     assert machine.pod()["status"]["phase"] == "Pending"
     machine.memory.create(CONFIG_MAPS, {"metadata": {"name": "settings"}, "data": {"rate": "0.1"}}, "default")
     machine.reaches("Succeeded")

@@ -7,8 +7,10 @@ from queue import Queue
 import pytest
 
 from genericjob.local.addresses import Addresses, claim
-from genericjob.local.containers import CannotStartError, Launch
+from genericjob.local.containers import Launch
+from genericjob.local.keepers import OwnChildren
 from genericjob.local.processes import LONGEST_LINE, Lines, Processes
+from genericjob.local.sources import CannotStartError
 from genericjob.reconcile.primitives import System
 from genericjob.reconcile.resources import Key
 from harness.clusters import eventually
@@ -21,8 +23,12 @@ class Program:
 
     def __init__(self, processes, *argv, env=None, directory=None):
         self._heard = Queue()
-        launch = Launch(argv, {**os.environ, **(env or {})}, directory)
+        launch = self.launch(*argv, env=env, directory=directory)
         self.process = processes.start(launch, told=self._heard.put, ended=self._heard.put)
+
+    @staticmethod
+    def launch(*argv, env=None, directory=None):
+        return Launch(argv, {**os.environ, **(env or {})}, directory)
 
     def line(self):
         return self._heard.get(timeout=PATIENCE)
@@ -35,10 +41,10 @@ class Program:
         return heard
 
 
-@pytest.fixture(params=["pidfd", "looking"])
+@pytest.fixture(params=["warden", "children"])
 def processes(request, monkeypatch):
-    if request.param == "looking":
-        monkeypatch.delattr(os, "pidfd_open")
+    if request.param == "children":
+        monkeypatch.setattr("genericjob.local.processes.keeper", OwnChildren)
     found = Processes(primitives=System())
     yield found
     assert found.close()
@@ -70,6 +76,11 @@ def test_a_signal_is_told_as_128_and_its_number(processes):
 
 def test_a_program_gets_its_environment_and_its_directory(processes, tmp_path):
     assert sh(processes, "echo $WHO in $(pwd)", env={"WHO": "me"}, directory=str(tmp_path)).rest() == [f"me in {tmp_path}", 0]
+
+
+def test_a_program_without_a_directory_starts_where_the_run_did(processes, tmp_path):
+    assert sh(processes, "pwd", directory=str(tmp_path)).rest() == [str(tmp_path), 0]
+    assert sh(processes, "pwd").rest() == [os.getcwd(), 0]
 
 
 def test_a_program_has_nothing_to_read(processes):
@@ -131,8 +142,10 @@ def test_a_signal_to_a_program_that_has_ended_is_not_sent(processes, monkeypatch
     monkeypatch.setattr(os, "killpg", lambda *args: sent.append(args))
     program.process.signal(signal.SIGTERM)
     assert sent == []
+    assert sh(processes, "echo next").rest() == ["next", 0]
 
 
+@pytest.mark.parametrize("processes", ["children"], indirect=True)
 def test_a_daemon_that_holds_the_output_open_does_not_keep_the_end_back(processes, tmp_path):
     daemon = "setsid sh -c 'echo $$ > new; mv new pid; exec sleep 600'"
     program = sh(processes, f"{daemon} & while [ ! -e pid ]; do sleep 0.01; done", directory=str(tmp_path))
@@ -162,13 +175,40 @@ def test_closing_kills_everything_at_once():
     [
         (["no-such-program"], None, "there is no program 'no-such-program' on this machine"),
         (["sh"], "/no/such/place", "workingDir /no/such/place does not exist on this machine"),
+        (["sh"], "/etc/passwd", "workingDir /etc/passwd cannot be entered: Not a directory"),
         (["/etc"], None, "/etc.*cannot be started: Permission denied"),
-        (["sh", "a\0b"], None, "'sh' cannot be started: embedded null byte"),
+        (["sh", "a\0b"], None, "'sh' cannot be started: there is a zero byte in its arguments or variables"),
+        (["sh", "\ud800"], None, "'sh' cannot be started: .*surrogates not allowed"),
     ],
 )
 def test_what_cannot_start_says_why(processes, argv, directory, words):
     with pytest.raises(CannotStartError, match=words):
         Program(processes, *argv, directory=directory)
+
+
+@pytest.mark.parametrize("name", ["", "A=B"])
+def test_a_variable_that_cannot_be_says_why(processes, name):
+    with pytest.raises(CannotStartError, match="a variable has no name, or one with a `=`"):
+        Program(processes, "true", env={name: "x"})
+
+
+def test_a_program_is_looked_for_where_it_will_look_itself(processes, tmp_path):
+    (tmp_path / "greet").write_text("#!/bin/sh\necho hello from $0\n")
+    (tmp_path / "greet").chmod(0o755)
+    path = f"/no/such/place:{tmp_path}:{os.environ['PATH']}"
+    assert Program(processes, "greet", env={"PATH": path}).rest() == [f"hello from {tmp_path}/greet", 0]
+    assert Program(processes, "./greet", directory=str(tmp_path)).rest() == ["hello from ./greet", 0]
+
+
+def test_arguments_and_variables_larger_than_a_socket_holds_arrive(processes):
+    words = ["x" * 100_000] * 8
+    assert Program(processes, "sh", "-c", "echo $# ${#BIG}", "sh", *words, env={"BIG": "y" * 100_000}).rest() == ["8 100000", 0]
+
+
+def test_programs_find_signals_as_they_are_everywhere(processes):
+    blocked, ignored, code = sh(processes, "grep -E 'Sig(Blk|Ign)' /proc/self/status").rest()
+    assert (int(blocked.split()[1], 16), code) == (0, 0)
+    assert int(ignored.split()[1], 16) & (1 << 31) - 1 == 0  # those above are the C library's
 
 
 def test_a_file_without_an_interpreter_says_why(processes, tmp_path):
@@ -209,6 +249,13 @@ def test_every_name_has_one_address():
     names = [Key("a", "train-worker-0"), Key("a", "train-worker-1"), Key("b", "train-worker-0")]
     assert [addresses.of(name) for name in names] == ["127.7.0.1", "127.7.0.2", "127.7.0.3"]
     assert [addresses.of(name) for name in names] == ["127.7.0.1", "127.7.0.2", "127.7.0.3"]
+
+
+def test_names_that_were_reserved_have_addresses_by_their_order_whoever_asks_first():
+    names = [Key("a", f"train-worker-{rank}") for rank in range(3)]
+    addresses = Addresses(network=7)
+    addresses.reserve(names)
+    assert [addresses.of(name) for name in (Key("a", "late"), *reversed(names))] == ["127.7.0.4", "127.7.0.3", "127.7.0.2", "127.7.0.1"]
 
 
 def test_thousands_of_names_have_addresses_that_hosts_may_have():

@@ -1,0 +1,54 @@
+"""What a program says about its own end.
+
+In a container that is a file, /dev/termination-log. A machine has one of those at most, so a program finds the name of its file in the
+variable GENERICJOB_TERMINATION_LOG. With the policy FallbackToLogsOnError a program that fails and leaves nothing there is quoted.
+"""
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from .scratch import Scratch
+
+VARIABLE = "GENERICJOB_TERMINATION_LOG"
+LONGEST = 4096
+LINES, BYTES = 80, 2048
+"""Of what was printed last, as kubelets quote it."""
+
+
+class Messages:
+    """The messages of one pod's containers."""
+
+    def __init__(self, pod: str, scratch: Scratch) -> None:
+        self._pod, self._scratch = pod, scratch
+        self._printed: dict[str, deque[str]] = {}
+
+    def variables(self, container: str) -> dict[str, str]:
+        """Where a program leaves its message."""
+        return {VARIABLE: self._path(container)}
+
+    def overheard(self, container: Mapping[str, Any], told: Callable[[str], None]) -> Callable[[str], None]:
+        """Who is to hear what a container prints."""
+        if container.get("terminationMessagePolicy") != "FallbackToLogsOnError":
+            return told
+        printed = self._printed[str(container.get("name"))] = deque[str](maxlen=LINES)
+
+        def tell(line: str) -> None:
+            printed.append(line)
+            told(line)
+
+        return tell
+
+    def take(self, container: str, code: int) -> str:
+        """The message of a container that has ended with this exit code."""
+        try:
+            with open(self._path(container), "rb") as file:
+                message = file.read(LONGEST)
+        except OSError:  # most programs leave none
+            message = b""
+        if not message and code:
+            message = "".join(f"{line}\n" for line in self._printed.get(container, ())).encode()[-BYTES:]
+        return message.decode(errors="replace")
+
+    def _path(self, container: str) -> str:
+        return f"{self._scratch.path}/{self._pod}.{container}.message"

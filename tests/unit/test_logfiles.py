@@ -1,0 +1,78 @@
+"""Files of what programs print."""
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from genericjob.local.logfiles import LogFiles
+from genericjob.reconcile.resources import Key
+
+from .test_kubelet import Machine, sh
+
+POD = Key("default", "train-worker-0")
+
+
+@pytest.fixture
+def logs(tmp_path):
+    found = LogFiles(tmp_path / "logs", most_open=3)
+    yield found
+    found.close()
+
+
+def test_a_line_is_in_its_file_at_once(logs):
+    path = logs.path_of(POD, "u-1", "main")
+    assert path == logs.directory / "train-worker-0" / "1" / "main.log"
+    assert not path.exists()
+    logs.write(POD, "u-1", "main", "hellö")
+    logs.write(POD, "u-1", "main", "\ud800")
+    assert path.read_text() == "hellö\n?\n"
+
+
+def test_every_attempt_has_files_of_its_own(logs):
+    assert [logs.begin(POD, uid) for uid in ("u-1", "u-2", "u-1")] == [1, 2, 1]
+    logs.write(POD, "u-2", "main", "again")
+    assert logs.path_of(POD, "u-2", "main") == logs.directory / "train-worker-0" / "2" / "main.log"
+    assert os.listdir(logs.directory / "train-worker-0") == ["2"]
+
+
+def test_pods_of_other_namespaces_are_told_apart(logs):
+    assert logs.path_of(Key("team", POD.name), "u-3", "main").parts[-3] == "team_train-worker-0"
+
+
+def test_more_files_than_may_be_open_are_written_in_turn(logs):
+    pods = [Key("default", f"w-{n}") for n in range(50)]
+    before = len(os.listdir("/proc/self/fd"))
+    with ThreadPoolExecutor(4) as threads:
+        for turn in range(3):
+            list(threads.map(lambda pod, turn=turn: logs.write(pod, pod.name, "main", f"line {turn}"), pods))
+    assert len(os.listdir("/proc/self/fd")) <= before + 3
+    assert {logs.path_of(pod, pod.name, "main").read_text() for pod in pods} == {"line 0\nline 1\nline 2\n"}
+
+
+def test_lines_that_cannot_be_written_are_shown_all_the_same_and_that_is_said_once(tmp_path):
+    (tmp_path / "file").touch()
+    machine = Machine(logs=LogFiles(tmp_path / "file"))
+    try:
+        machine.create("p", sh("echo one; echo two"))
+        machine.reaches("Succeeded")
+        assert machine.lines() == ["one", "two"]
+        assert machine.noticed == [("p", f"what programs print cannot be written to {tmp_path}/file: Not a directory")]
+    finally:
+        assert machine.kubelet.stop()
+
+
+def test_the_kubelet_writes_what_programs_print(logs):
+    machine = Machine(logs=logs)
+    try:
+        machine.create("p", sh("true"))
+        machine.reaches("Succeeded")
+        machine.deleted()
+        machine.create("p", sh("echo one; echo two", "main"), init=[sh("echo zero", "first")])
+        uid = machine.reaches("Succeeded")["metadata"]["uid"]
+        second = logs.directory / "p" / "2"  # the first one had nothing to say
+        assert logs.path_of(Key("default", "p"), uid, "main") == second / "main.log"
+        assert ((second / "main.log").read_text(), (second / "first.log").read_text()) == ("one\ntwo\n", "zero\n")
+        assert len(machine.printed) == 3
+    finally:
+        assert machine.kubelet.stop()
