@@ -7,7 +7,7 @@ What differs from a real cluster, on purpose: managedFields are not kept; server
 life cycle of namespaces; CEL is not evaluated (`schema.py`); built-in kinds are known in outline (`shapes.py`); events do not expire.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from ipaddress import IPv4Address
 from itertools import count
@@ -229,6 +229,11 @@ class MemoryApi:
         known = kind if isinstance(kind, Kind) else plain(kind, status=status)
         with self._lock:
             self._store.add([known], known.version)
+
+    def kinds(self) -> Sequence[Kind]:
+        """All that is served, in each version."""
+        with self._lock:
+            return [kind for table in self._store.tables.values() for kind in table.kinds.values()]
 
     def bind(self, key: Key, node: str) -> None:
         """Put a pod on a node: what a scheduler does through `pods/binding`."""

@@ -43,6 +43,10 @@ class Access:
     client_certificate: str = ""
     source: str = ""
     """Where this was found, for messages."""
+    context: str = ""
+    """The context of the kubeconfig that was chosen."""
+    namespace: str = ""
+    """Where the user means to work if nothing else is said: what the context names, or the pod's own."""
 
     @property
     def url(self) -> str:
@@ -117,7 +121,8 @@ def in_cluster(mounted: Path = SERVICE_ACCOUNT) -> Credentials:
             loader.load_and_set(configuration)
         except Exception as error:
             raise _unusable(f"the service account of this pod ({mounted}) cannot be used: {_sentence(error)}") from error
-        return _access(configuration, f"service account in {mounted}")
+        namespace = _text(str(mounted / "namespace"), "the service account") if (mounted / "namespace").exists() else ""
+        return replace(_access(configuration, f"service account in {mounted}"), namespace=namespace.strip())
 
     return Credentials(load, max_age=MOUNTED_TOKEN_AGE)
 
@@ -133,14 +138,14 @@ def from_kubeconfig(path: str, context: str = "") -> Credentials:
         configuration = Configuration()
         try:
             content = KubeConfigMerger(path).config
-            _check_context(content.value, context, path)
+            chosen, namespace = _check_context(content.value, context, path)
             with _complaints() as complaints:
                 KubeConfigLoader(content, context or None, config_base_path=None).load_and_set(configuration)
         except ApiError:
             raise
         except Exception as error:
             raise _unusable(f"the kubeconfig {path} cannot be used: {_sentence(error)}") from error
-        access = _access(configuration, f"kubeconfig {path}")
+        access = replace(_access(configuration, f"kubeconfig {path}"), context=chosen, namespace=namespace)
         # THE OFFICIAL LOADER ONLY LOGS A PLUGIN'S FAILURE: going on without credentials would be going on as system:anonymous.
         if complaints and not access.authorization and not access.client_certificate:
             raise _unusable(f"the credential plugin of the kubeconfig {path} failed: {' '.join(complaints)}")
@@ -190,8 +195,8 @@ def _check_files(path: str) -> None:
         raise _unusable(f"there is no kubeconfig at {path!r}: name one with --kubeconfig or $KUBECONFIG")
 
 
-def _check_context(content: Any, context: str, path: str) -> None:
-    """The context must exist, and so must the user it names: the official loader would go on without, as nobody."""
+def _check_context(content: Any, context: str, path: str) -> tuple[str, str]:
+    """The context's name and namespace. It must exist, and so must the user it names: the official loader would go on as nobody."""
     contexts = _by_name(content.get("contexts"), "context")
     wanted = context or content.get("current-context") or ""
     if wanted not in contexts:
@@ -201,6 +206,7 @@ def _check_context(content: Any, context: str, path: str) -> None:
     user = contexts[wanted].get("user")
     if user and user not in _by_name(content.get("users"), "user"):
         raise _unusable(f"the context {wanted!r} of the kubeconfig {path} names a user {user!r} that is not there")
+    return wanted, str(contexts[wanted].get("namespace") or "")
 
 
 def _by_name(entries: Any, kind: str) -> dict[str, dict[str, Any]]:

@@ -65,8 +65,8 @@ class Connection:
         except (OSError, BrokenReplyError) as error:
             raise NotAnsweredError(_why(error)) from error
 
-    def limit_silence(self, reply: Reply, seconds: float) -> None:
-        """From now on the answer may last for ever, but a read that gets nothing for so long fails."""
+    def limit_silence(self, reply: Reply, seconds: float | None) -> None:
+        """From now on the answer may last for ever, but a read that gets nothing for so long fails; None is no limit."""
         reply.deadline = None
         self._socket.settimeout(seconds)
 
@@ -80,6 +80,10 @@ class Connection:
         """Wake a thread that reads from this connection. Not `SSLSocket.shutdown`: that would pull the TLS state from under it."""
         with suppress(OSError):
             socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
+
+    def detach(self) -> socket.socket:
+        """The socket itself, for what goes on in another protocol. Whoever takes it closes it."""
+        return self._socket
 
     def close(self) -> None:
         """Close it, whatever its state."""

@@ -29,7 +29,7 @@ from .connection import Connection, NotAnsweredError, NotSentError, Pool
 from .errors import NO_ANSWER, ApiError, from_status
 from .reply import Reply
 from .resources import Key, Resource
-from .stream import HttpWatch
+from .stream import HttpText, HttpWatch
 from .structs import decoder
 
 T = TypeVar("T")
@@ -220,6 +220,12 @@ class HttpApi:
             raise _lost(method, connection.access, error) from error
         self._keep(connection, reply)
         return answer
+
+    def text(self, path: str, query: Mapping[str, str] | None = None) -> HttpText:
+        """Open an answer that is text and comes as it is written: a log."""
+        connection, reply = self._exchange("GET", path + _query(query or {}), b"", JSON, self._timeouts.read, stream=True)
+        connection.limit_silence(reply, None)
+        return HttpText(connection, reply)
 
     def close(self) -> None:
         """Close idle connections."""

@@ -1,4 +1,4 @@
-"""A watch over HTTP: bytes of a connection become events.
+"""A watch over HTTP: bytes of a connection become events. And a log, where they become lines.
 
 Being woken is what costs most, more than decryption and decoding together: so a reader that had to wait for an event lets a little more
 arrive before it reads, and takes what has come in one go. A reader that takes line by line falls behind, and the server hangs up on it.
@@ -19,6 +19,41 @@ T = TypeVar("T")
 
 GATHER = 0.002
 """Seconds in which the events of one moment arrive; nobody notices them, and a dense stream costs half."""
+
+
+class HttpText:
+    """Lines of text as they come, on a connection of their own: the log of a container. However long nothing comes, that is no failure."""
+
+    def __init__(self, connection: Connection, reply: Reply) -> None:
+        self._connection = connection
+        self._reply = reply
+        self._closed = False
+
+    def __iter__(self) -> Iterator[bytes]:
+        rest = b""
+        try:
+            while chunk := self._read():
+                lines = (rest + chunk).split(b"\n")
+                rest = lines.pop()
+                yield from lines
+            if rest:
+                yield rest
+        finally:
+            self._connection.close()
+
+    def _read(self) -> bytes:
+        try:
+            return self._reply.read_some()
+        except (OSError, BrokenReplyError) as error:
+            if self._closed:
+                return b""
+            why = " ".join(str(error).split()) or type(error).__name__
+            raise ApiError(NO_ANSWER, "Unreachable", f"the answer was cut: {why}") from error
+
+    def close(self) -> None:
+        """End it from any thread."""
+        self._closed = True
+        self._connection.interrupt()
 
 
 class HttpWatch(Generic[T]):

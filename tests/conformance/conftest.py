@@ -1,11 +1,11 @@
-"""The two implementations of the port, side by side."""
+"""The two implementations of the port, side by side, and the one in memory again as it is served to others."""
 
 from contextlib import suppress
 
 import pytest
 
 from conformance.kinds import DEFINITIONS, GADGETS, NODE, WIDGETS
-from conformance.worlds import MemoryWorld, ServerWorld
+from conformance.worlds import MemoryWorld, ServedWorld, ServerWorld
 from genericjob.reconcile.errors import ApiError
 from genericjob.reconcile.resources import CUSTOM_RESOURCE_DEFINITIONS, NODES, Key
 from harness.clusters import eventually
@@ -41,11 +41,27 @@ def memory_world():
 
 
 @pytest.fixture
+def served_world():
+    from genericjob.local.serving import ApiServer
+    from genericjob.reconcile.access import Access, Credentials
+    from genericjob.reconcile.http import HttpApi
+
+    memory = memory_with_kinds()
+    serving = ApiServer(memory)
+    serving.start()
+    access = Access(serving.host, serving.port, authorization=f"Bearer {serving.token}")
+    api = HttpApi(Credentials(lambda: access))
+    yield ServedWorld(api, memory)
+    api.close()
+    serving.stop()
+
+
+@pytest.fixture
 def server_world(server_with_kinds, cluster, namespace):
     return ServerWorld(server_with_kinds, cluster, namespace)
 
 
-@pytest.fixture(params=["memory", "server"])
+@pytest.fixture(params=["memory", "served", "server"])
 def world(request):
     """One implementation, and a namespace of its own in it."""
     return request.getfixturevalue(f"{request.param}_world")

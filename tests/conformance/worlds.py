@@ -55,6 +55,20 @@ class MemoryWorld(World):
         self.api.bind(key, node)
 
 
+class ServedWorld(MemoryWorld):
+    """The one in memory, behind a real client and a real socket."""
+
+    def __init__(self, api, memory):
+        super().__init__(api)
+        self._memory = memory
+
+    def compact(self):
+        self._memory.compact()
+
+    def bind(self, key, node=NODE):
+        ServerWorld.bind(self, key, node)
+
+
 class ServerWorld(World):
     def __init__(self, api, cluster, namespace):
         super().__init__(api, namespace)
