@@ -1,24 +1,53 @@
-"""Manifests from files: YAML documents, read as kubectl reads them, and judged before anything starts."""
+"""Manifests from files: YAML documents, read as kubectl reads them, and judged before anything starts.
+
+read         files become documents, whatever is in them
+problems     all that a server and the controller would say of one, with lines (`judging.py`)
+runnable     both, for those who can only go on with what is right
+"""
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import msgspec
-import yaml
 
 from genericjob.api import names
-from genericjob.api.spec import InvalidSpecError, parse
-from genericjob.jobs.job import Design
 
-TAKEN = {names.KIND: names.API_VERSION, "ConfigMap": "v1", "Secret": "v1"}
-DEFAULT_NAMESPACE = "default"
+from .judging import DEFAULT_NAMESPACE, KNOWN, findings, name_of
+from .lines import NotYamlError, Parsed, parse
+from .tables import one_line
+from .wording import Severity
+
+STANDARD_INPUT = "-"
 
 
 class BadInputError(Exception):
-    """What the user wrote cannot be used; says which field, and why."""
+    """What the user wrote cannot be used: a line of text for each thing that is wrong, with its place."""
+
+
+class UnreadableError(BadInputError):
+    """A file that cannot be read, or in which something is no object."""
+
+    def __init__(self, file: str, why: str, line: int | None = None) -> None:
+        why = one_line(why)
+        super().__init__(f"{file}:{line}: error: {why}" if line else f"{file}: {why}")
+        self.file, self.why, self.line = file, why, line
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Something that is wrong with a document, or may be."""
+
+    field: str
+    message: str
+    line: int | None
+    """In its file, if it is in a line."""
+    severity: Severity
+
+    def __str__(self) -> str:
+        return one_line(f"{self.severity}: {self.field}: {self.message}" if self.field else f"{self.severity}: {self.message}")
 
 
 @dataclass(frozen=True)
@@ -28,96 +57,142 @@ class Document:
     body: Mapping[str, Any]
     where: str
     """For messages: which document it is."""
+    file: str
+    source: Parsed
 
     @property
     def kind(self) -> str:
         """What it is."""
-        return str(self.body["kind"])
+        return str(self.body.get("kind"))
 
     @property
     def namespace(self) -> str:
         """Where it goes."""
-        return self.body["metadata"].get("namespace") or DEFAULT_NAMESPACE
+        metadata = self.body.get("metadata")
+        return (metadata.get("namespace") if isinstance(metadata, Mapping) else None) or DEFAULT_NAMESPACE
+
+    @property
+    def name(self) -> str:
+        """How it is called, if its problems do not say that it has no name; a made-up name ends with xxxxx."""
+        return name_of(self.body)
+
+    def line(self, field: str) -> int:
+        """The line of a field in its file; of one that is not there, of the nearest that would hold it."""
+        return self.source.line(field)
+
+    def told(self, problem: Problem) -> str:
+        """A problem as it is printed, by every command in the same way."""
+        return f"{self.file}:{problem.line}: {problem}"
 
 
-def read(source: str) -> list[Document]:
-    """The objects of a file, or of standard input for "-"."""
+def read(sources: Sequence[str]) -> list[Document]:
+    """The objects of files, "-" being standard input; raises UnreadableError for what is no text, no YAML, or no object."""
+    if sources.count(STANDARD_INPUT) > 1:
+        raise UnreadableError("standard input", "can be read only once")
+    return [document for source in sources for document in _documents(source)]
+
+
+def problems(document: Document) -> list[Problem]:
+    """All that is wrong with a document, by line."""
+    found = [Problem(one.field, one.message, document.line(one.field), one.severity) for one in findings(document.body)]
+    return sorted(found, key=lambda problem: problem.line or 0)
+
+
+def repeated(documents: Sequence[Document]) -> Iterator[tuple[Document, Problem]]:
+    """Objects that were there before under the same name. All must have one, or the server makes it up."""
+    seen: dict[tuple[str, str, str], Document] = {}
+    for document in documents:
+        if document.body["metadata"].get("name"):
+            key = document.kind, document.namespace, document.name
+            if first := seen.get(key):
+                text = f"{document.kind} {document.name} is there already, at {first.file}:{first.line('metadata.name')}"
+                yield document, Problem("metadata.name", text, document.line("metadata.name"), "error")
+            seen.setdefault(key, document)
+
+
+def runnable(sources: Sequence[str]) -> list[Document]:
+    """The objects of files for a run on this machine; raises BadInputError with all that is wrong with them."""
+    documents = read(sources)
+    wrong = [document.told(problem) for document in documents for problem in _obstacles(document)]
+    wrong += [document.told(problem) for document, problem in repeated(documents)] if not wrong else []
+    if wrong:
+        raise BadInputError("\n".join(wrong))
+    _check_for_jobs(documents, sources)
+    return documents
+
+
+def jobs_of(sources: Sequence[str], *, pods: bool) -> list[Document]:
+    """The GenericJobs of files; raises BadInputError with all that is wrong with them, of their `pods` only where those matter."""
+    documents = [document for document in read(sources) if document.kind == names.KIND]
+    found = [(document, problem) for document in documents for problem in problems(document) if problem.severity == "error"]
+    wrong = [document.told(problem) for document, problem in found if pods or ".template." not in problem.field]
+    if wrong:
+        raise BadInputError("\n".join(wrong))
+    _check_for_jobs(documents, sources)
+    return documents
+
+
+def _check_for_jobs(documents: Sequence[Document], sources: Sequence[str]) -> None:
+    if not any(document.kind == names.KIND for document in documents):
+        raise BadInputError(f"{', '.join(map(_called, sources))}: there is no {names.KIND} in it")
+
+
+def _obstacles(document: Document) -> Iterator[Problem]:
+    """What keeps a document from being used on this machine."""
+    errors = [problem for problem in problems(document) if problem.severity == "error"]
+    yield from errors
+    if errors:
+        return
+    if document.kind not in KNOWN:
+        yield Problem("kind", f"{document.kind!r} cannot be run on this machine: {', '.join(KNOWN)} can be", document.line("kind"), "error")
+    manager = document.body.get("spec", {}).get("managedBy") if document.kind == names.KIND else None
+    if manager not in (None, names.MANAGER):
+        yield Problem("spec.managedBy", f"{manager} runs this job, and is not here", document.line("spec.managedBy"), "error")
+
+
+# ------------------------------------------------------------------------------------------------ from files to documents
+
+
+def _documents(source: str) -> Iterator[Document]:
+    file = _called(source)
     try:
-        text = sys.stdin.read() if source == "-" else Path(source).read_text()
+        text = _text(source)
     except OSError as error:
-        raise BadInputError(f"{source}: {error.strerror}") from None
+        raise UnreadableError(file, error.strerror or str(error)) from None
     except UnicodeDecodeError:
-        raise BadInputError(f"{source}: this is not text in UTF-8") from None
-    name = "standard input" if source == "-" else source
-    found = [_checked(body, where) for body, where in _objects(text, name)]
-    if not any(document.kind == names.KIND for document in found):
-        raise BadInputError(f"{name}: there is no {names.KIND} in it")
-    return found
+        raise UnreadableError(file, "this is not text in UTF-8") from None
+    yield from parsed(text, file)
 
 
-# ------------------------------------------------------------------------------------------------ from text to objects
-
-
-class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc] # the quick one where there is one
-    """Reads a time as the text it is: JSON knows no times."""
-
-    yaml_implicit_resolvers = {  # noqa: RUF012 - as the class above has it
-        first: [(tag, pattern) for tag, pattern in known if tag != "tag:yaml.org,2002:timestamp"]
-        for first, known in yaml.SafeLoader.yaml_implicit_resolvers.items()
-    }
-
-
-def _objects(text: str, source: str) -> Iterator[tuple[Any, str]]:
+def parsed(text: str, file: str) -> Iterator[Document]:
+    """The objects of a text, which messages call by the name of a file; raises UnreadableError."""
     try:
-        documents = [found for found in yaml.load_all(text, _Loader) if found is not None]
-    except yaml.MarkedYAMLError as error:
-        line = f" line {error.problem_mark.line + 1}:" if error.problem_mark else ""
-        raise BadInputError(f"{source}:{line} {error.problem or 'this is not YAML'}") from None
-    except yaml.YAMLError as error:
-        raise BadInputError(f"{source}: this is not YAML: {str(error).splitlines()[0]}") from None
-    several = len(documents) > 1
-    for number, found in enumerate(documents, 1):
-        where = f"{source}, document {number}" if several else source
-        if isinstance(found, dict) and found.get("kind") == "List" and isinstance(found.get("items"), list):
-            for index, item in enumerate(found["items"]):
-                yield item, f"{where}, items[{index}]"
+        found = parse(text)
+    except NotYamlError as error:
+        raise UnreadableError(file, str(error), error.line) from None
+    several = len(found) > 1
+    for number, one in enumerate(found, 1):
+        where = f"{file}, document {number}" if several else file
+        if isinstance(one.value, dict) and one.value.get("kind") == "List" and isinstance(one.value.get("items"), list):
+            for index, item in enumerate(one.items("items")):
+                yield _document(item, f"{where}, items[{index}]", file)
         else:
-            yield found, where
+            yield _document(one, where, file)
 
 
-def _checked(body: Any, where: str) -> Document:
-    if not isinstance(body, dict):
-        raise BadInputError(f"{where}: this is not an object")
-    kind, version = body.get("kind"), body.get("apiVersion")
-    if kind not in TAKEN:
-        what = "kind is missing" if kind is None else f"kind {kind!r} cannot be run on this machine"
-        raise BadInputError(f"{where}: {what}: GenericJob, ConfigMap and Secret can be")
-    if version != TAKEN[kind]:
-        raise BadInputError(f"{where}: apiVersion of a {kind} is {TAKEN[kind]}, not {version!r}")
-    meta = body.get("metadata")
-    if not isinstance(meta, dict) or not (_is_text(meta.get("name")) or _is_text(meta.get("generateName"))):
-        raise BadInputError(f"{where}: metadata.name is missing, or is not text")
-    if meta.get("namespace") is not None and not _is_text(meta["namespace"]):
-        raise BadInputError(f"{where}: metadata.namespace is not text")
+def _document(source: Parsed, where: str, file: str) -> Document:
+    if not isinstance(source.value, dict):
+        raise UnreadableError(file, "this is not an object", source.line(""))
     try:
-        body = msgspec.json.decode(msgspec.json.encode(body))  # what JSON cannot say, the server would not understand either
+        body = msgspec.json.decode(msgspec.json.encode(source.value))  # what JSON cannot say, the server would not understand either
     except (msgspec.MsgspecError, TypeError, ValueError, RecursionError) as error:
-        raise BadInputError(f"{where}: {error}") from None
-    if kind == names.KIND:
-        _check_job(body, where)
-    return Document(body, where)
+        raise UnreadableError(file, str(error), source.line("")) from None
+    return Document(body, where, file, source)
 
 
-def _check_job(body: Mapping[str, Any], where: str) -> None:
-    name = body["metadata"].get("name") or f"{body['metadata']['generateName']}xxxxx"
-    try:
-        spec = parse(body.get("spec"))
-        Design.of(name, spec)
-    except InvalidSpecError as error:
-        raise BadInputError(f"{where}: {error}") from None
-    if spec.managed_by not in (None, names.MANAGER):
-        raise BadInputError(f"{where}: spec.managedBy: {spec.managed_by} runs this job, and is not here")
+def _text(source: str) -> str:
+    return sys.stdin.buffer.read().decode() if source == STANDARD_INPUT else Path(source).read_text(encoding="utf-8")
 
 
-def _is_text(value: object) -> bool:
-    return isinstance(value, str) and value != ""
+def _called(source: str) -> str:
+    return "standard input" if source == STANDARD_INPUT else source

@@ -9,6 +9,7 @@ import yaml
 
 from genericjob.api.names import API_VERSION, GROUP, KIND, PHASES, PLURAL
 from genericjob.api.status import Aggregate, Condition, ContainerStatus, Failure, GenericJobStatus, Replica, Task
+from genericjob.cli.documents import problems, read
 from genericjob.reconcile.errors import ApiError
 from genericjob.reconcile.resources import CUSTOM_RESOURCE_DEFINITIONS, Key
 from harness.clusters import Namespaces, eventually
@@ -90,6 +91,7 @@ def refusal(manifest, call, *args):
     assert manifest.words in error.message
     if error.causes:  # unknown fields are found before there are any
         assert manifest.field in [cause.field for cause in error.causes]
+    return error
 
 
 # ------------------------------------------------------------------------------------------------ the definition
@@ -134,7 +136,10 @@ def test_accepted(writer, manifest):
 
 @of("refused")
 def test_refused(writer, manifest):
-    refusal(manifest, writer.create, manifest.job)
+    error = refusal(manifest, writer.create, manifest.job)
+    (document,) = read([str(manifest.path)])
+    told = {problem.field for problem in problems(document) if problem.severity == "error"}
+    assert {cause.field for cause in error.causes if cause.field.startswith(("metadata", "spec"))} <= told, "validate names other fields"
 
 
 def test_kubectl_takes_the_files_as_they_are(kubectl, genericjobs):

@@ -1,0 +1,111 @@
+"""What the API in memory has against objects of built-in kinds: all of it.
+
+It knows their outlines (`local/shapes.py`). As a real server it stops at the first value of a wrong type; so that is taken out here, and it
+is asked again.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from genericjob.local import shapes
+from genericjob.local.memory import MemoryApi
+from genericjob.reconcile.errors import ApiError
+from genericjob.reconcile.resources import CONFIG_MAPS, RAW_PODS, RAW_SERVICES, SECRETS, Resource
+
+from .wording import Finding, told, unknown, wrong_type
+
+MOST = 20
+"""Wrong types in one object that are told."""
+TYPES = {str: "string", int: "integer", bool: "boolean", list: "array", dict: "object"}
+SHAPES: Mapping[Resource[Any], shapes.Shape] = {
+    RAW_PODS: shapes.POD,
+    RAW_SERVICES: shapes.SERVICE,
+    CONFIG_MAPS: shapes.CONFIG_MAP,
+    SECRETS: shapes.SECRET,
+}
+
+Objects = dict[str, Any]
+
+
+def complaints(api: MemoryApi, resource: Resource[Any], body: Objects, namespace: str) -> Iterator[Finding]:
+    """What is wrong with an object, which is changed on the way."""
+    wrong = [*untyped(body["metadata"])]
+    yield from wrong
+    for _ in range(MOST):
+        try:
+            made = api.create(resource, body, namespace)
+        except ApiError as error:
+            if error.causes:
+                yield from (
+                    Finding(cause.field, told(cause))
+                    for cause in error.causes
+                    if not cause.field.startswith(tuple(one.field for one in wrong))
+                )
+                return
+            found = re.search(r" as a \w+: ([a-zA-Z][^: ]*): ", error.message)
+            if found is None:
+                yield Finding("", error.message)
+                return
+            wrong.append(Finding(found[1], _taken_out(body, found[1], SHAPES[resource])))
+            yield wrong[-1]
+        else:
+            yield from (_remark(warning, SHAPES[resource]) for warning in made.warnings)
+            return
+
+
+def untyped(metadata: Objects) -> Iterator[Finding]:
+    """Labels and annotations that are no texts: they are taken out."""
+    for section in ("labels", "annotations"):
+        entries = metadata.get(section)
+        if entries is None:
+            continue
+        if not isinstance(entries, dict):
+            yield Finding(f"metadata.{section}", wrong_type(entries, ["object"]))
+            del metadata[section]
+            continue
+        for name, value in entries.items():
+            if not isinstance(value, str | None):
+                yield Finding(f"metadata.{section}.{name}", wrong_type(value, ["string"]))
+        metadata[section] = {name: value for name, value in entries.items() if isinstance(value, str | None)}
+
+
+def _remark(warning: str, shape: shapes.Shape) -> Finding:
+    found = re.fullmatch(r'unknown field "(.*)"', warning)
+    if found is None:
+        return Finding("", warning, "warning")
+    before, _, name = found[1].rpartition(".")
+    return Finding(found[1], unknown(name, _fields(before, shape)), "warning")
+
+
+def _taken_out(body: Objects, path: str, shape: shapes.Shape) -> str:
+    """Remove a value, and say what was wrong with it."""
+    section, dot, name = path.partition(".")
+    if dot and section in shape.sections and shape.sections[section].texts:  # any name at all, dots included
+        return wrong_type(body[section].pop(name), ["string"])
+    steps = [int(step) if step.isdigit() else step for step in re.findall(r"[^.\[\]]+", path)]
+    holder: Any = body
+    for step in steps[:-1]:
+        holder = holder[step]
+    value = holder[steps[-1]]
+    holder[steps[-1]] = {} if isinstance(steps[-1], int) else None  # the others keep their numbers
+    return wrong_type(value, _wanted(path, shape))
+
+
+def _wanted(path: str, shape: shapes.Shape) -> list[str]:
+    """The types that an outline has for a field."""
+    before, _, name = path.rpartition(".")
+    part = _fields(before, shape).get(name)
+    if part is None:
+        return ["object"]
+    return [TYPES[type] for type in (part.type if isinstance(part.type, tuple) else (part.type,))]
+
+
+def _fields(path: str, shape: shapes.Shape) -> Mapping[str, shapes.Part]:
+    """The fields that may be at a place."""
+    first, *steps = [step for step in re.findall(r"[^.\[\]]+", path) if not step.isdigit()] or [""]
+    parts = shape.sections[first].parts if first in shape.sections else shape.parts
+    for step in steps:
+        inside = parts[step].inside if step in parts else None
+        parts = inside.parts if inside else {}
+    return parts

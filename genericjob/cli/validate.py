@@ -1,0 +1,84 @@
+"""`genericjob validate FILE…`: all that a cluster would say about manifests, before one has seen them."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Annotated, Literal
+
+import msgspec
+import typer
+
+from .documents import Document, Problem, UnreadableError, problems, read, repeated
+from .failures import BAD_INPUT
+
+Files = Annotated[
+    list[str], typer.Argument(metavar="FILE…", help='YAML files with GenericJobs, ConfigMaps and Secrets; "-" is standard input.')
+]
+Strict = Annotated[bool, typer.Option("--strict", help="Take warnings for errors.")]
+Format = Annotated[Literal["text", "json"], typer.Option("--output", "-o", help="Lines for people and editors, or JSON.")]
+
+
+@dataclass(frozen=True)
+class Remark:
+    """One line of the report: a problem, and the file it is in."""
+
+    file: str
+    problem: Problem
+
+    def __str__(self) -> str:
+        place = f"{self.file}:{self.problem.line}" if self.problem.line else self.file
+        return f"{place}: {self.problem}"
+
+
+def validate(files: Files, strict: Strict = False, output: Format = "text") -> None:
+    """Say all that a cluster would say about manifests, without one.
+
+    What the API server would refuse, what the controller would warn about, and what would become of the pods: with file, line and field.
+
+    Exit code 0 when all is well, warnings or not; 2 when there are errors, and with --strict also when there are warnings.
+
+    Example: genericjob validate job.yaml
+    """
+    documents, remarks = judged(files)
+    errors = sum(remark.problem.severity == "error" for remark in remarks)
+    warnings = len(remarks) - errors
+    good = not errors and not (strict and warnings)
+    if output == "json":
+        report = {"valid": good, "documents": len(documents), "problems": [{"file": one.file, **asdict(one.problem)} for one in remarks]}
+        typer.echo(msgspec.json.format(msgspec.json.encode(report)).decode())
+    else:
+        for remark in remarks:
+            typer.echo(str(remark))
+        typer.echo(_summary(documents, errors, warnings, good=good))
+    if not good:
+        raise typer.Exit(BAD_INPUT)
+
+
+def judged(files: Sequence[str]) -> tuple[list[Document], list[Remark]]:
+    """What is in files, and all there is to say of it: a file that cannot be read does not hide what is wrong with the others."""
+    documents: list[Document] = []
+    remarks: list[Remark] = []
+    for file in files:
+        try:
+            found = read([file])
+        except UnreadableError as error:
+            remarks.append(Remark(error.file, Problem("", error.why, error.line, "error")))
+            continue
+        if not found:
+            remarks.append(Remark(file, Problem("", "there is nothing in it", None, "error")))
+        documents += found
+        remarks += [Remark(document.file, problem) for document in found for problem in problems(document)]
+    wrong = [one.problem.field for one in remarks if one.problem.severity == "error"]
+    if not any(field.startswith(("kind", "metadata")) for field in wrong):  # otherwise not all have a name
+        remarks += [Remark(document.file, problem) for document, problem in repeated(documents)]
+    return documents, remarks
+
+
+def _summary(documents: Sequence[Document], errors: int, warnings: int, *, good: bool) -> str:
+    told = ", ".join(_counted(number, what) for number, what in ((errors, "error"), (warnings, "warning")) if number)
+    if good:
+        return f"OK: {_counted(len(documents), 'document')}{f', {told}' if told else ''}"
+    return told
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
