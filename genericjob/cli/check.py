@@ -1,36 +1,51 @@
 """`genericjob check`: can we talk to the cluster, and as whom?"""
 
 import time
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
 import typer
 
-from genericjob.reconcile import access
+from genericjob.api import names
 from genericjob.reconcile.errors import NO_ANSWER, ApiError
 from genericjob.reconcile.http import HttpApi, Throttling, Timeouts
+from genericjob.reconcile.resources import LEASES, Key
+
+from .options import HOME, LEASE, Context, Kubeconfig, Local, Namespace, target
+from .tables import age, moment, now
 
 ROUND_TRIPS = 5
+RIGHTS = (
+    ("list", names.GROUP, names.PLURAL, "", "list jobs"),
+    ("create", names.GROUP, names.PLURAL, "", "create them"),
+    ("patch", names.GROUP, names.PLURAL, "", "change them"),
+    ("delete", names.GROUP, names.PLURAL, "", "delete them"),
+    ("list", "", "pods", "", "see pods"),
+    ("get", "", "pods", "log", "read logs"),
+    ("create", "", "pods", "exec", "run commands in pods"),
+)
+"""What the commands need: verb, group, resource, subresource, and in words."""
 PATIENCE = 10.0
 """Seconds that a person waits for an answer before wondering."""
 
-Kubeconfig = Annotated[
-    str, typer.Option("--kubeconfig", help="Path of a kubeconfig. Default: the pod's service account, $KUBECONFIG, ~/.kube/config.")
-]
-Context = Annotated[str, typer.Option("--context", help="Context of the kubeconfig. Default: its current one.")]
 
+def check(kubeconfig: Kubeconfig = "", context: Context = "", namespace: Namespace = None, run: Local = None) -> None:
+    """Check that the cluster can be reached, and show who the cluster thinks you are.
 
-def check(kubeconfig: Kubeconfig = "", context: Context = "") -> None:
-    """Check that the cluster can be reached, and show who the cluster thinks you are."""
-    credentials = access.find(kubeconfig, context)
+    Also whether jobs can be made there, whether a controller runs them, and what you may do in the namespace.
+    """
+    where = target(kubeconfig, context, namespace, run)
+    credentials, found = where.credentials, where.credentials.current
     api = HttpApi(credentials, timeouts=Timeouts(read=PATIENCE, write=PATIENCE), throttling=Throttling(tries=0))
-    found = credentials.current
     for title, text in (
         ("Server", found.url),
         ("Found in", found.source),
         ("Version", _server_version(api, found.url)),
         ("You are", _who(api)),
         ("Ready", _ready(api)),
+        ("Jobs", _kind(api)),
+        ("Controller", _controller(api)),
+        ("You may", _rights(api, where.namespace)),
         ("Round trip", f"{_round_trip(api) * 1000:.1f} ms (best of {ROUND_TRIPS})"),
     ):
         typer.echo(f"{title:<11} {text}")
@@ -64,6 +79,49 @@ def _ready(api: HttpApi) -> str:
     except ApiError as error:
         return "unknown: you may not ask" if error.refused or error.not_found else f"no: {error.message}"
     return "yes"
+
+
+def _kind(api: HttpApi) -> str:
+    """Whether the server knows our kind. EVERYBODY MAY ASK THAT: who may not list jobs still learns whether there are any."""
+    try:
+        answer = _json(api.request("GET", f"/apis/{names.API_VERSION}").data)
+    except ApiError as error:
+        if error.not_found:
+            return f"{names.PLURAL}.{names.GROUP} is not installed: python -m genericjob.api | kubectl apply --server-side -f -"
+        return f"unknown: {error.message}"
+    known = [each.get("name") for each in answer.get("resources") or () if isinstance(each, dict)]
+    return f"{names.PLURAL}.{names.GROUP} {names.VERSION}" + ("" if names.PLURAL in known else " is not among those the server knows")
+
+
+def _controller(api: HttpApi) -> str:
+    place = f"the lease {HOME}/{LEASE}"
+    try:
+        spec = api.get(LEASES, Key(HOME, LEASE)).get("spec") or {}
+    except ApiError as error:
+        if error.not_found:
+            return f"nobody has {place}; a controller that runs without --leader-elect needs none"
+        return f"unknown: you may not read {place}" if error.refused else f"unknown: {error.message}"
+    renewed, holder = moment(spec.get("renewTime")), spec.get("holderIdentity") or ""
+    if not holder or renewed is None:
+        return f"nobody has {place} now"
+    late = (now() - renewed).total_seconds() > (spec.get("leaseDurationSeconds") or 0)
+    return f"{holder} had {place}, and has not renewed it for {age(renewed)}" if late else f"{holder} leads"
+
+
+def _rights(api: HttpApi, namespace: str) -> str:
+    """What the user may do, and what not, as the server says."""
+    may: dict[bool, list[str]] = {True: [], False: []}
+    for verb, group, resource, sub, words in RIGHTS:
+        attributes = {"namespace": namespace, "verb": verb, "group": group, "resource": resource, "subresource": sub}
+        review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview", "spec": {"resourceAttributes": attributes}}
+        try:
+            answer = _json(api.request("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", body=review).data)
+        except ApiError as error:
+            return "unknown: you may not ask" if error.refused or error.not_found else f"unknown: {error.message}"
+        status = answer.get("status")
+        may[bool(status.get("allowed")) if isinstance(status, dict) else False].append(words)
+    told, others = ", ".join(may[True]) or "nothing", ", ".join(may[False])
+    return f"{told}{f'; not: {others}' if others else ''} (in namespace {namespace})"
 
 
 def _round_trip(api: HttpApi) -> float:

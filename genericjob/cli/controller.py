@@ -20,12 +20,9 @@ from genericjob.reconcile.process import Process, install_signals, settle_interp
 from genericjob.reconcile.resources import Key
 from genericjob.reconcile.serving import Address, Pages, Server, pages, parse_address
 
-from .check import Context, Kubeconfig
+from .options import HOME, LEASE, Context, Kubeconfig
 
-LEASE = "genericjob-controller"
 OWN_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
-HOME = "genericjob-system"
-"""Where the lease is when this process runs outside a cluster."""
 LONGEST_LABEL = 63
 
 Namespaces = Annotated[

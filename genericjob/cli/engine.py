@@ -12,6 +12,7 @@ from genericjob.jobs.podgroups import POD_GROUPS
 from genericjob.jobs.resource import JOBS, StoredJob
 from genericjob.local.addresses import Addresses
 from genericjob.local.kubelet import Kubelet, Output
+from genericjob.local.logfiles import LogFiles
 from genericjob.local.memory import MemoryApi
 from genericjob.reconcile.errors import ApiError
 from genericjob.reconcile.informer import Informer
@@ -70,7 +71,14 @@ WARNINGS: Resource[Warned] = Resource("", "v1", "events", "Event", dict[str, Any
 class Engine:
     """A cluster of one machine. Objects first, then `start`."""
 
-    def __init__(self, *, output: Output, primitives: Primitives) -> None:
+    def __init__(
+        self,
+        *,
+        output: Output,
+        primitives: Primitives,
+        notice: Callable[[Key, str], None] = lambda pod, text: None,
+        logs: LogFiles | None = None,
+    ) -> None:
         self.api = MemoryApi()
         self.api.create(CUSTOM_RESOURCE_DEFINITIONS, crd.definition())
         self.api.create(CUSTOM_RESOURCE_DEFINITIONS, _any(POD_GROUPS))  # gangs are easy here: everybody fits
@@ -79,7 +87,14 @@ class Engine:
         self.controller = Assembly(self.api, workers=WORKERS, writers=WORKERS, host=self._host, primitives=primitives, metrics=metrics)
         self.warnings = Informer(self.api, WARNINGS, primitives=primitives, metrics=metrics)
         self._kubelet = Kubelet(
-            self.api, bind=self.api.bind, address=self.addresses.of, output=output, primitives=primitives, metrics=metrics
+            self.api,
+            bind=self.api.bind,
+            address=self.addresses.of,
+            output=output,
+            notice=notice,
+            logs=logs,
+            primitives=primitives,
+            metrics=metrics,
         )
 
     def _host(self, job: JobIdentity, type: str, rank: int) -> str:

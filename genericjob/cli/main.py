@@ -1,6 +1,13 @@
 """Entry point of `genericjob` and `kubectl gj`: whatever goes wrong is told in one sentence."""
 
+import os
 import sys
+from pathlib import Path
+from typing import NoReturn
+
+PLUGIN = "kubectl-gj"
+"""The name under which kubectl finds this program."""
+NO_DEFINITION = "is its CustomResourceDefinition installed?"
 
 
 def main() -> None:
@@ -10,12 +17,40 @@ def main() -> None:
         from genericjob.reconcile.errors import ApiError
 
         from .app import app
+        from .failures import CommandError
 
+        plugin = Path(sys.argv[0]).name == PLUGIN
+        completing = "_KUBECTL_GJ_COMPLETE" if plugin else "_GENERICJOB_COMPLETE"
+        if completing in os.environ:
+            from typer.completion import completion_init  # type: ignore[attr-defined]
+
+            completion_init()
         try:
-            app()
+            app(prog_name="kubectl gj" if plugin else "genericjob", complete_var=completing)
+        except CommandError as error:
+            _end(error, str(error), error.code)
         except ApiError as error:
-            sys.exit(f"genericjob: {error.message}")
+            _end(error, _told(error))
         except OSError as error:  # a full disk, a closed pipe
-            sys.exit(f"genericjob: {error.strerror or error}")
+            _end(error, error.strerror or str(error))
     except KeyboardInterrupt:
         sys.exit(130)
+
+
+def _told(error: Exception) -> str:
+    message = str(error)
+    install = "; an administrator installs it with: python -m genericjob.api | kubectl apply --server-side -f -"
+    return message + install if NO_DEFINITION in message else message
+
+
+def _end(error: Exception, message: str, code: int = 1) -> NoReturn:
+    from .failures import Debugging
+
+    if Debugging.on:
+        import traceback
+
+        traceback.print_exception(error)
+    if code == 1:
+        sys.exit(f"genericjob: {message}")
+    sys.stderr.write(f"genericjob: {message}\n")
+    sys.exit(code)

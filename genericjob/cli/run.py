@@ -1,56 +1,74 @@
-"""`genericjob run FILE`: the manifest of a cluster, on this machine.
+"""`genericjob run FILE…`: the manifest of a cluster, on this machine.
 
-Everything that happens comes as news to one thread, which shows it: lines of programs, changes of pods and jobs, Ctrl-C. When the jobs have
+Everything that happens comes as news to one thread, which tells it: lines of programs, changes of pods and jobs, Ctrl-C. When the jobs have
 ended, or Ctrl-C was pressed, what still runs is deleted as kubectl would, and the run waits for it; another Ctrl-C kills it.
+
+Meanwhile the run's API is served on loopback, so that it can be looked at and changed like any cluster: `genericjob get --run NAME`.
 """
 
 import logging
 import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
-from queue import SimpleQueue
+from pathlib import Path
+from queue import Empty, SimpleQueue
 from threading import Semaphore
 from types import FrameType
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
-from genericjob.api.names import FINAL_PHASES, Reason
-from genericjob.api.status import GenericJobStatus
-from genericjob.jobs.job import Job
-from genericjob.jobs.resource import Reader, StoredJob, read_status
-from genericjob.jobs.rules import Ranks, written
-from genericjob.jobs.status import condition
-from genericjob.local.containers import unhonoured
-from genericjob.reconcile.objects import Container, Pod
+from genericjob.api.names import KIND
+from genericjob.local import runs
+from genericjob.local.logfiles import LogFiles
+from genericjob.local.runs import Registration, RunError
+from genericjob.local.serving import ApiServer
 from genericjob.reconcile.primitives import System
 from genericjob.reconcile.resources import Key
-from genericjob.reconcile.store import Change
 
-from .documents import BadInputError, Document, read
-from .engine import Engine, Warned
-from .screen import JobView, RankView, Screen
+from .documents import BadInputError, Document, runnable
+from .engine import Engine
+from .records import Records
+from .screen import Screen
+from .telling import Show, Teller
+from .views import RunView
 
 LINES_AHEAD = 10_000
 """Lines that programs may be ahead of the screen; then they wait, as they would for a slow terminal."""
-HOPELESS = (Reason.FAILED_CREATE, Reason.INVALID_SPEC, Reason.NAME_CONFLICT, Reason.PAUSED)
-"""Troubles that pass on a cluster, where people mend things; here nobody can."""
-OVER = ("Succeeded", "Failed")
 
-File = Annotated[str, typer.Argument(metavar="FILE", help='A YAML file with GenericJobs, ConfigMaps and Secrets; "-" is standard input.')]
+ALWAYS_LET_PASS = ("image",)
+"""A manifest has to name an image, and no process honours one: if that were refused, everything would be."""
+
+Files = Annotated[
+    list[str], typer.Argument(metavar="FILE", help='YAML files with GenericJobs, ConfigMaps and Secrets; "-" is standard input.')
+]
+Name = Annotated[str, typer.Option("--name", help="Name of the run, for --run of other commands. Default: that of its first job.")]
+Logs = Annotated[
+    Path | None,
+    typer.Option(
+        "--logs", metavar="DIR", help="Where to keep what ranks print: a file for each rank, attempt and container.", show_default=False
+    ),
+]
+Strict = Annotated[bool, typer.Option("--strict", help="Refuse a manifest with fields, besides the image, that a process cannot honour.")]
+Plain = Annotated[bool, typer.Option("--plain", "--no-table", help="Lines only: no table of ranks below them on a terminal.")]
+Output = Annotated[Literal["text", "json"], typer.Option("--output", "-o", help="Lines for people, or a JSON object on each line.")]
 
 
-def run(file: File) -> None:
+def run(files: Files, name: Name = "", logs: Logs = None, strict: Strict = False, plain: Plain = False, output: Output = "text") -> None:
     """Run jobs on this machine: no cluster, and programs in place of containers.
 
-    Exit code 0 when all jobs have succeeded, 1 when one has failed, 2 when the file is wrong, 130 after Ctrl-C.
+    Exit code 0 when all jobs have succeeded, 1 when one has failed, 2 when a file is wrong, 130 after Ctrl-C.
+
+    Example: genericjob run job.yaml secrets.yaml
     """
     logging.basicConfig(level=logging.ERROR, format="genericjob: %(message)s")  # what is less is on the screen, as news of the job
+    show = Records() if output == "json" else Screen(table=not plain)
     try:
-        code = Run(read(file), Screen()).go()
+        code = Run(runnable(files), show, name=name, logs=logs, strict=strict).go()
     except BadInputError as error:
-        typer.echo(f"genericjob: {error}", err=True)
+        for line in str(error).splitlines():
+            typer.echo(f"genericjob: {line}", err=True)
         raise typer.Exit(2) from None
     raise typer.Exit(code)
 
@@ -58,96 +76,144 @@ def run(file: File) -> None:
 class Run:
     """One run, from the first line to the exit code."""
 
-    def __init__(self, documents: Sequence[Document], screen: Screen) -> None:
-        self._screen = screen
+    def __init__(
+        self, documents: Sequence[Document], show: Show, *, name: str = "", logs: Path | None = None, strict: bool = False
+    ) -> None:
+        self._show = show
         self._news: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._room = Semaphore(LINES_AHEAD)
         self._reading = True
-        self._engine = Engine(output=self._printed, primitives=System())
-        try:
-            reader = Reader()
-            self._stored = {stored.uid: stored for stored in self._engine.apply(documents)}
-            self._jobs: Mapping[str, Job] = {uid: reader.read(stored) for uid, stored in self._stored.items()}
-        except BaseException:
-            self._engine.stop()
-            raise
-        self._views = {uid: self._view(job) for uid, job in self._jobs.items()}
-        self._alive: set[Key] = set()
-        """Pods that have not ended."""
-        self._trouble = ""
         self._signals: list[int] = []
+        self._primitives = System()
+        self._view = RunView()
+        self._remarks: list[str] = []
+        with ExitStack() as made:
+            self._registration = self._register(documents, name)
+            if self._registration:
+                made.callback(self._registration.close)
+            self._logs = self._log_files(logs, self._registration.name if self._registration else "run")
+            made.callback(self._drop_empty_logs)
+            self._engine = Engine(output=self._printed, notice=self._noticed, logs=self._logs, primitives=self._primitives)
+            made.callback(self._engine.stop)
+            self._stored = self._engine.apply(documents)
+            self._teller = Teller(show, self._view, address=self._engine.addresses.of)
+            self._view.jobs = [self._teller.add(stored, several=len(self._stored) > 1) for stored in self._stored]
+            self._engine.addresses.reserve(self._teller.pods())  # in the order of ranks, not of questions
+            if strict:
+                self._refuse_what_is_not_honoured()
+            self._server = ApiServer(self._engine.api, find_log=self._find_log, primitives=self._primitives)
+            made.pop_all()
 
     def go(self) -> int:
         """Run the jobs; returns the exit code."""
-        self._introduce()
         self._follow()
         try:
+            self._announce()
+            self._show.begin(self._view)
+            for remark in self._remarks:
+                self._show.say(remark)
             with self._listening_to_signals():
                 self._engine.start()
-                self._until(
-                    lambda: bool(self._trouble or self._signals) or all(view.phase in FINAL_PHASES for view in self._views.values())
-                )
+                self._until(lambda: bool(self._teller.trouble or self._signals) or all(view.over for view in self._view.jobs))
                 interrupted = bool(self._signals)
                 self._wind_down()
         finally:
             self._reading = False
             self._room.release()  # nobody reads for a while, and nobody may wait for that
             left = not self._engine.stop()
+            self._server.stop()
+            if self._registration:
+                self._registration.close()
+            if self._logs:
+                self._logs.close()
         while not self._news.empty():
             self._news.get()()
         return self._conclude(interrupted=interrupted, left=left)
 
     # -------------------------------------------------------------------------------------------- the story
 
-    def _introduce(self) -> None:
-        ranks = [rank for view in self._views.values() for rank in view.ranks.values()]
-        labels = {label for rank in ranks for label in (rank.label, *rank.containers.values())}
-        self._screen.set_width(labels | {view.name for view in self._views.values()})
-        for job in self._jobs.values():
-            types = ", ".join(f"{part.replicas} x {part.type}" for part in job.spec.replica_specs)
-            self._screen.say(f"{job.identity.name}: {types}, as programs on this machine")
-            specs = [part.template.get("spec") for part in job.spec.replica_specs]
-            ignored = dict.fromkeys(name for spec in specs if isinstance(spec, dict) for name in unhonoured(spec))
-            if ignored:
-                self._screen.say(f"{job.identity.name}: not honoured here: {', '.join(ignored)}")
-        self._screen.flush()
-
     def _follow(self) -> None:
-        controller = self._engine.controller
-        controller.pods.on_change(lambda change: self._news.put(partial(self._show_pod, change)))
-        controller.jobs.on_change(lambda change: self._news.put(partial(self._show_job, change)))
-        self._engine.warnings.on_change(lambda change: self._news.put(partial(self._show_warning, change)))
+        controller, tell = self._engine.controller, self._teller
+        controller.pods.on_change(lambda change: self._news.put(partial(tell.pod, change)))
+        controller.jobs.on_change(lambda change: self._news.put(partial(tell.job, change)))
+        self._engine.warnings.on_change(lambda change: self._news.put(partial(tell.warning, change)))
 
     def _until(self, reached: Callable[[], bool]) -> None:
         while not reached():
-            self._news.get()()
-            if self._news.empty():
-                self._screen.flush()
+            wait = self._show.refresh(busy=not self._news.empty())
+            with suppress(Empty):
+                self._news.get(timeout=wait)()
 
     def _wind_down(self) -> None:
         """Delete what still runs, and wait until it has ended or must be killed."""
-        for view in self._views.values():
-            for rank in view.ranks.values():
-                rank.stop()
-        if self._alive:
-            for stored in self._stored.values():
+        self._teller.stop()
+        if self._teller.alive:
+            for stored in self._stored:
                 self._engine.delete(stored)
-            self._until(lambda: not self._alive or len(self._signals) > 1)
+            self._until(lambda: not self._teller.alive or len(self._signals) > 1)
 
     def _conclude(self, *, interrupted: bool, left: bool) -> int:
         if left:
-            self._screen.say("some programs could not be ended")
-        if self._trouble:
-            raise BadInputError(self._trouble)
-        views = list(self._views.values())
+            self._show.say("some programs could not be ended")
+        code = 0 if all(view.phase == "Succeeded" for view in self._view.jobs) else 1
         if interrupted:
-            for view in views:
-                view.verdict = view.verdict or "was interrupted"
-        self._screen.summary(views)
-        self._screen.flush()
-        if interrupted:
-            return 128 + self._signals[0]
-        return 0 if all(view.phase == "Succeeded" for view in views) else 1
+            code = 128 + self._signals[0]
+        elif self._teller.trouble:
+            code = 2
+        for view in self._view.jobs:
+            view.verdict = view.verdict or ("was interrupted" if interrupted else "was given up")
+        self._drop_empty_logs()
+        self._show.end(self._view, code)
+        if code == 2:
+            raise BadInputError(self._teller.trouble)
+        return code
+
+    def _drop_empty_logs(self) -> None:
+        """Nobody looks for what was never printed. A directory that somebody named is theirs, and stays."""
+        if self._logs and self._made_logs:
+            with suppress(OSError):
+                self._logs.directory.rmdir()
+                self._view.logs = None
+
+    # -------------------------------------------------------------------------------------------- before it begins
+
+    def _register(self, documents: Sequence[Document], name: str) -> Registration | None:
+        """Take a name. A run that cannot have one goes on without: nobody can talk to it then."""
+        try:
+            return runs.register(name or _first_name(documents), exactly=bool(name))
+        except (RunError, OSError) as error:
+            if name:
+                raise BadInputError(_why(error)) from None
+            self._remarks.append(f"nobody can talk to this run: {_why(error)}")
+            return None
+
+    def _log_files(self, wanted: Path | None, name: str) -> LogFiles | None:
+        self._made_logs = wanted is None
+        try:
+            if wanted is not None:
+                wanted.mkdir(parents=True, exist_ok=True)
+                if any(wanted.iterdir()):
+                    raise BadInputError(f"--logs {wanted}: the directory is not empty, and lines of two runs would be mixed in its files")
+            self._view.logs = wanted or runs.log_directory(name, self._primitives.now().astimezone())
+        except (RunError, OSError) as error:
+            if wanted is not None:
+                raise BadInputError(f"--logs {wanted}: {error.strerror if isinstance(error, OSError) else error}") from None
+            self._remarks.append(f"what ranks print is not kept: {_why(error)}")
+            return None
+        return LogFiles(self._view.logs)
+
+    def _refuse_what_is_not_honoured(self) -> None:
+        found = {view.name: [name for name in view.unhonoured if name not in ALWAYS_LET_PASS] for view in self._view.jobs}
+        told = [f"{name}: not honoured by a process: {', '.join(fields)}" for name, fields in found.items() if fields]
+        if told:
+            raise BadInputError("\n".join(told))
+
+    def _announce(self) -> None:
+        self._server.start()
+        if self._registration:
+            namespace = self._view.jobs[0].namespace
+            self._registration.announce(self._server.host, self._server.port, token=self._server.token, namespace=namespace)
+            self._view.name = self._registration.name
 
     # -------------------------------------------------------------------------------------------- news, from other threads
 
@@ -155,6 +221,16 @@ class Run:
         if self._reading:
             self._room.acquire()
         self._news.put(partial(self._show_line, pod, container, text))
+
+    def _show_line(self, pod: Key, container: str, text: str) -> None:
+        self._room.release()
+        self._teller.line(pod, container, text)
+
+    def _noticed(self, pod: Key, text: str) -> None:
+        self._news.put(partial(self._teller.notice, pod, text))
+
+    def _find_log(self, pod: Key, uid: str, container: str) -> Path | None:
+        return self._logs.path_of(pod, uid, container) if self._logs else None
 
     @contextmanager
     def _listening_to_signals(self) -> Iterator[None]:
@@ -170,113 +246,19 @@ class Run:
             for number, handler in before.items():
                 signal.signal(number, handler)
 
-    # -------------------------------------------------------------------------------------------- news, as they are shown
-
-    def _show_line(self, pod: Key, container: str, text: str) -> None:
-        self._room.release()
-        rank = self._rank(pod)
-        self._screen.line(rank.containers.get(container, rank.label) if rank else pod.name, text)
-
-    def _show_pod(self, change: Change[Pod]) -> None:
-        pod = change.new or change.old
-        if pod is None:
-            return
-        key = Key(pod.namespace, pod.name)
-        if change.new is None or pod.phase in OVER:
-            self._alive.discard(key)
-        else:
-            self._alive.add(key)
-        rank = self._rank(key)
-        if change.new is None or rank is None or rank.stopped:
-            return
-        before = rank.phase, rank.message
-        rank.phase, (rank.exit_code, rank.message) = pod.phase, _end(pod)
-        if rank.phase != before[0] and (text := self._phase(key, rank)):
-            self._screen.state(rank.label, text, rank.phase)
-        if rank.message and rank.message != before[1]:
-            self._screen.state(rank.label, rank.message)
-
-    def _phase(self, key: Key, rank: RankView) -> str:
-        if rank.phase == "Failed":
-            return f"failed with exit code {rank.exit_code}"
-        return {"Running": f"runs at {self._engine.addresses.of(key)}", "Succeeded": "succeeded"}.get(rank.phase, "")
-
-    def _show_job(self, change: Change[StoredJob]) -> None:
-        stored = change.new
-        view = self._views.get(stored.uid) if stored else None
-        if stored is None or view is None:
-            return
-        status = read_status(stored)
-        initialized = condition(status, "Initialized")
-        if initialized and initialized.status == "False" and initialized.reason in HOPELESS:
-            self._trouble = f"{view.name}: {initialized.message}"
-        if status.phase != view.phase and view.phase not in FINAL_PHASES:
-            view.phase = status.phase
-            if view.phase in FINAL_PHASES:
-                view.verdict = f"{view.phase.lower()}: {self._verdict(self._jobs[stored.uid], status)}"
-            self._screen.state(view.name, view.phase, view.phase)
-
-    def _show_warning(self, change: Change[Warned]) -> None:
-        event = change.new
-        if event is None or event.type != "Warning" or event.reason in HOPELESS:
-            return
-        if not any(view.name == event.about and view.phase in FINAL_PHASES for view in self._views.values()):  # the verdict says it better
-            self._screen.state(event.about, f"warning: {event.message}")
-
     def _interrupt(self, number: int) -> None:
         self._signals.append(number)
         if len(self._signals) == 1:
-            self._screen.say(f"{signal.Signals(number).name}: the programs are asked to end; the next one kills them")
-
-    # -------------------------------------------------------------------------------------------- jobs and ranks
-
-    def _view(self, job: Job) -> JobView:
-        several = len(self._jobs) > 1
-        view = JobView(job.identity.name)
-        for part in job.spec.replica_specs:
-            containers = _containers(part.template)
-            for rank, name in enumerate(job.design.names[part.type]):
-                self._engine.addresses.of(Key(job.identity.namespace, name))  # in the order of ranks, not of questions
-                label = name if several else f"{part.type}-{rank}"
-                labels = {each: label if len(containers) == 1 else f"{label}/{each}" for each in containers}
-                view.ranks[name] = RankView(label, containers=labels)
-        return view
-
-    def _rank(self, pod: Key) -> RankView | None:
-        for uid, job in self._jobs.items():
-            if job.identity.namespace == pod.namespace and pod.name in self._views[uid].ranks:
-                return self._views[uid].ranks[pod.name]
-        return None
-
-    def _verdict(self, job: Job, status: GenericJobStatus) -> str:
-        """Why a job has ended, with the rule."""
-        ended = condition(status, "Completed" if status.phase == "Succeeded" else "Failed")
-        message = ended.message if ended else ""
-        if status.phase != "Succeeded" or not job.design.rules.explicit_success:
-            return message
-        met = next((rule for rule in job.design.rules.success if self._all_succeeded(job, rule)), None)
-        return f"the rule {written(met)} is met" if met else message
-
-    def _all_succeeded(self, job: Job, rule: Ranks) -> bool:
-        names, ranks = job.design.names, self._views[job.identity.uid].ranks
-        return all(ranks[names[type][rank]].phase == "Succeeded" for type, numbers in rule.items() for rank in numbers)
+            self._show.say(f"{signal.Signals(number).name}: the programs are asked to end; the next one kills them")
 
 
-def _containers(template: Mapping[str, Any]) -> list[str]:
-    """Names of a pod's containers, in the order they run."""
-    spec = template.get("spec")
-    found = [*(spec.get("initContainers") or ()), *(spec.get("containers") or ())] if isinstance(spec, Mapping) else []
-    return [str(each.get("name")) for each in found if isinstance(each, Mapping)]
+def _first_name(documents: Sequence[Document]) -> str:
+    meta: Mapping[str, Any] = next((document.body["metadata"] for document in documents if document.kind == KIND), {})
+    return str(meta.get("name") or str(meta.get("generateName") or "run").strip("-.")) or "run"
 
 
-def _end(pod: Pod) -> tuple[int | None, str]:
-    """The exit code that tells how a pod ended, and what is to be said of its containers."""
-    containers: tuple[Container, ...] = (*pod.init_containers, *pod.containers)
-    ended = [one for one in containers if one.exit_code is not None]
-    if pod.phase not in OVER or not ended:
-        return None, next((f"{one.name}: {one.message}" for one in containers if one.message), "")
-    told = next((one for one in ended if one.exit_code), ended[-1])
-    return told.exit_code, f"{told.name}: {told.message}" if told.message else ""
+def _why(error: RunError | OSError) -> str:
+    return f"{error.filename}: {error.strerror}" if isinstance(error, OSError) else str(error)
 
 
 def _is_nohup(number: int) -> bool:

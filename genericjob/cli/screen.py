@@ -1,93 +1,154 @@
 """What `genericjob run` shows: lines of programs with the rank before them, what happens to ranks and jobs, and a table at the end.
 
-Used by one thread. Text of users and programs is written as it is: nothing in it is taken for markup.
+On a terminal a table of ranks stays below all that (`live.py`). Used by one thread. Text of users and programs is written as it is, and
+nothing in it is taken for markup; only below it stands a table, what would move the cursor is left out.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+import os
+import re
+import time
+from collections.abc import Callable, Iterable
 from typing import IO
 
+from rich.color import ColorSystem
 from rich.console import Console
 from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
-COLOURS = ("cyan", "green", "yellow", "magenta", "blue", "bright_cyan", "bright_green", "bright_yellow", "bright_magenta", "bright_blue")
+from .live import BAD, COLOURS, GOOD, OF_PHASE, QUIET, STRONG, Live, ranks_table
+from .views import JobView, RankView, RunView
+
 MOST_ROWS = 40
+EVERY = 0.2
+"""Seconds between two pictures of the table, at least."""
+AGES = 1.0
+"""Seconds after which the table is drawn again although nothing has happened: ages have."""
+MOST_HELD = 256 * 1024
+"""Characters that wait for the next picture; more are shown at once."""
 
-GOOD, BAD, QUIET = Style(color="green"), Style(color="red"), Style(dim=True)
-_OF_PHASE = {"Succeeded": GOOD, "Failed": BAD}
-
-
-@dataclass
-class RankView:
-    """A rank as people see it."""
-
-    label: str
-    phase: str = "Creating"
-    exit_code: int | None = None
-    message: str = ""
-    containers: Mapping[str, str] = field(default_factory=dict)
-    """Labels of its containers, by name."""
-    stopped: bool = False
-    """The job was over before this rank was."""
-
-    def stop(self) -> None:
-        """The job is over: what has not ended will be ended, and that is no outcome."""
-        self.stopped = True
-        if self.phase not in _OF_PHASE:
-            self.phase = "Not started" if self.phase == "Creating" else "Stopped"
-
-
-@dataclass
-class JobView:
-    """A job as people see it: its ranks by the names of their pods."""
-
-    name: str
-    ranks: dict[str, RankView] = field(default_factory=dict)
-    phase: str = "Pending"
-    verdict: str = ""
+_MOVES = re.compile(r"\x1b\[[0-9;:?]*[^0-9;:?m]|\x1b\][^\x07\x1b]*(\x07|\x1b\\)?|\x1b[^\[\]]|[\x00-\x08\x0b-\x1a\x1c-\x1f\x7f]")
+"""Everything that a terminal obeys, but for colours and tabs."""
 
 
 class Screen:
     """A terminal, or a file."""
 
-    def __init__(self, file: IO[str] | None = None) -> None:
+    def __init__(self, file: IO[str] | None = None, *, table: bool = True, clock: Callable[[], float] = time.monotonic) -> None:
         self._console = Console(file=file)
+        self._colours = ColorSystem.STANDARD if self._console.is_terminal and not self._console.no_color else None
+        self._live = Live(self._console.file, self._paint) if table and _is_terminal(self._console) else None
+        self._clock, self._drawn = clock, float("-inf")
+        self._held: list[str] = []
+        self._size = 0
         self._width = 0
         self._prefixes: dict[str, str] = {}
+        self._run: RunView | None = None
+
+    # -------------------------------------------------------------------------------------------- the story
+
+    def begin(self, run: RunView) -> None:
+        """What is going to happen."""
+        self._run = run
+        ranks = [rank for job in run.jobs for rank in job.ranks.values()]
+        self.set_width({label for rank in ranks for label in (rank.label, *rank.labels.values())} | {job.name for job in run.jobs})
+        for job in run.jobs:
+            self.say(f"{job.name}: {job.content}, as programs on this machine")
+            if job.unhonoured:
+                self.say(f"{job.name}: not honoured here: {', '.join(job.unhonoured)}")
+        if run.name:
+            self._write(self._paint(f"other terminals can talk to it: genericjob get --run {run.name}", QUIET))
 
     def set_width(self, labels: Iterable[str]) -> None:
         """Line up what follows for these labels."""
         self._width = max(map(len, labels), default=0)
 
-    def line(self, label: str, text: str) -> None:
+    def line(self, rank: RankView | None, pod: str, container: str, text: str) -> None:
         """What a program printed."""
+        label = rank.labels.get(container, rank.label) if rank else pod
         if label not in self._prefixes:
             colour = COLOURS[len(self._prefixes) % len(COLOURS)]
-            self._prefixes[label] = self._styled(f"{label:<{self._width}} |", Style(color=colour))
-        self._write(f"{self._prefixes[label]} {text}")
+            self._prefixes[label] = self._paint(f"{label:<{self._width}} |", Style(color=colour))
+        self._write(f"{self._prefixes[label]} {self._tame(text)}")
 
     def say(self, text: str) -> None:
         """Something about the run."""
-        self._write(self._styled(text, Style(bold=True)))
+        self._write(self._paint(text, STRONG))
 
-    def state(self, label: str, text: str, phase: str = "") -> None:
-        """Something about a rank or a job."""
-        self._write(self._styled(f"{label:<{self._width}} * ", QUIET) + self._styled(text, _OF_PHASE.get(phase, QUIET)))
+    def rank(self, rank: RankView, text: str) -> None:
+        """Something about a rank."""
+        self._state(rank.label, text, rank.phase)
 
-    def summary(self, jobs: Sequence[JobView]) -> None:
+    def job(self, job: JobView, text: str) -> None:
+        """Something about a job."""
+        self._state(job.name, text, job.phase)
+
+    def warn(self, label: str, text: str) -> None:
+        """Something that somebody should see to."""
+        self._write(self._paint(f"{label:<{self._width}} * ", QUIET) + self._paint(f"warning: {text}", Style(color="yellow")))
+
+    def end(self, run: RunView, code: int) -> None:
         """How it all ended."""
+        if self._live:
+            self._live.draw(self._taken(), ())
+            self._live = None
+        self._summary(run)
+        self.refresh(busy=False)
+
+    def refresh(self, *, busy: bool) -> float | None:
+        """Let it be seen, unless there is more to come or it was seen just now; returns after how many seconds to call again."""
+        if self._live is None:
+            if not busy:
+                self._console.file.flush()
+            return None
+        now = self._clock()
+        wait = self._drawn + (EVERY if self._held else AGES) - now
+        if wait > 0 and self._size < MOST_HELD:
+            return wait
+        self._drawn = now
+        columns, rows = self._live.size()
+        self._live.draw(self._taken(), ranks_table(self._run, columns=columns, rows=rows, now=now) if self._run else ())
+        return EVERY
+
+    # -------------------------------------------------------------------------------------------- how it is written
+
+    def _state(self, label: str, text: str, phase: str) -> None:
+        self._write(self._paint(f"{label:<{self._width}} * ", QUIET) + self._paint(text, OF_PHASE.get(phase, QUIET)))
+
+    def _paint(self, text: str, style: Style) -> str:
+        return style.render(text, color_system=self._colours) if text else ""
+
+    def _tame(self, text: str) -> str:
+        """Below a table nobody else may move the cursor. Of a line that was written over and over the last state is shown."""
+        if self._live is None or text.isprintable():
+            return text
+        last = next((part for part in reversed(text.split("\r")) if part), "")
+        tamed = _MOVES.sub("", last)
+        return f"{tamed}\x1b[0m" if "\x1b" in tamed else tamed
+
+    def _write(self, text: str) -> None:
+        if self._live is None:
+            self._console.file.write(text + "\n")
+        else:
+            self._held.append(text)
+            self._size += len(text)
+
+    def _taken(self) -> list[str]:
+        held, self._held, self._size = self._held, [], 0
+        return held
+
+    def _summary(self, run: RunView) -> None:
         table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="bold")
-        ranks = [rank for job in jobs for rank in job.ranks.values()]
+        ranks = [rank for job in run.jobs for rank in job.ranks.values() if rank.phase != "Not started" or job.phase != "Pending"]
         shown = ranks if len(ranks) <= MOST_ROWS else [rank for rank in ranks if rank.phase != "Succeeded"][:MOST_ROWS]
-        why = any(rank.message for rank in shown)
-        for title in ("RANK", "PHASE", "EXIT CODE", *(["WHY"] if why else [])):
-            table.add_column(title, justify="right" if title == "EXIT CODE" else "left", overflow="fold")
+        why, again = any(rank.message for rank in shown), any(rank.restarts for rank in shown)
+        for title in ("RANK", "PHASE", *(["RESTARTS"] if again else []), "EXIT CODE", *(["WHY"] if why else [])):
+            table.add_column(title, justify="right" if title in ("EXIT CODE", "RESTARTS") else "left", overflow="fold")
         for rank in shown:
             code = "" if rank.exit_code is None else str(rank.exit_code)
-            row = Text(rank.label), Text(rank.phase, style=_OF_PHASE.get(rank.phase, QUIET)), Text(code)
-            table.add_row(*row, *([Text(rank.message)] if why else []))
+            row = [Text(rank.label), Text(rank.phase, style=OF_PHASE.get(rank.phase, QUIET))]
+            row += [*([Text(str(rank.restarts))] if again else []), Text(code), *([Text(rank.message)] if why else [])]
+            table.add_row(*row)
         self._write("")
         if shown:
             self._console.print(table)
@@ -95,18 +156,17 @@ class Screen:
             done = sum(rank.phase == "Succeeded" for rank in ranks)
             others = f"; {len(shown)} others are shown" if shown else ""
             self._write(f"{len(ranks)} ranks, {done} succeeded{others}")
-        self._write("")
-        for job in jobs:
-            self._write(self._styled(f"{job.name} {job.verdict}", _OF_PHASE.get(job.phase, QUIET)))
+        if shown or ranks:
+            self._write("")
+        if run.logs:
+            self._write(self._paint(f"what they printed is in {run.logs}", QUIET))
+        for job in run.jobs:
+            self._write(self._paint(f"{job.name} {job.verdict}", {"Succeeded": GOOD, "Failed": BAD}.get(job.phase, QUIET)))
 
-    def flush(self) -> None:
-        """Let it be seen."""
-        self._console.file.flush()
 
-    def _styled(self, text: str, style: Style) -> str:
-        with self._console.capture() as captured:
-            self._console.print(Text(text, style=style), end="", soft_wrap=True)
-        return captured.get()
-
-    def _write(self, text: str) -> None:
-        self._console.file.write(text + "\n")
+def _is_terminal(console: Console) -> bool:
+    """Whether the cursor can be moved."""
+    try:
+        return console.is_terminal and not console.is_dumb_terminal and os.isatty(console.file.fileno())
+    except (OSError, ValueError, AttributeError):  # no file at all
+        return False

@@ -8,10 +8,9 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
-import typer
 import yaml
 
-from genericjob.cli.app import app
+from genericjob.cli.app import loaded
 from genericjob.cli.controller import LEASE
 from genericjob.reconcile.process import Limits
 
@@ -78,7 +77,7 @@ def test_probes_and_metrics_go_to_the_port_that_is_bound(container):
 
 def test_the_command_takes_all_that_it_is_started_with(container):
     name, *flags = container["args"]
-    command = typer.main.get_command(app).commands[name]
+    command = loaded(name)
     given = command.make_context(name, list(flags)).params
     assert (given["leader_elect"], given["log_format"]) == (True, "json")
 

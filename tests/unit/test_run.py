@@ -2,10 +2,7 @@
 
 import io
 import os
-import pty
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,9 +11,10 @@ from typer.testing import CliRunner
 
 from genericjob.cli import run as module
 from genericjob.cli.app import app
-from genericjob.cli.documents import BadInputError, read
+from genericjob.cli.documents import BadInputError, runnable
 from genericjob.cli.run import Run
-from genericjob.cli.screen import MOST_ROWS, JobView, RankView, Screen
+from genericjob.cli.screen import MOST_ROWS, Screen
+from genericjob.cli.views import JobView, RankView, RunView
 
 HELLO = Path(__file__).parents[2] / "examples" / "hello.yaml"
 
@@ -36,15 +34,22 @@ class Outcome:
         return self.lines[-1]
 
 
+@pytest.fixture(autouse=True)
+def own_directories(tmp_path, monkeypatch):
+    """Runs are found, and leave their logs, in directories of the test."""
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "runtime"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+
+
 @pytest.fixture
 def go(tmp_path):
     """Runs documents, given as objects or text."""
 
-    def run(*documents):
+    def run(*documents, **options):
         file = tmp_path / "manifest.yaml"
         file.write_text("\n---\n".join(each if isinstance(each, str) else yaml.safe_dump(each) for each in documents))
         out = io.StringIO()
-        code = Run(read(str(file)), Screen(out)).go()
+        code = Run(runnable([str(file)]), Screen(out), **options).go()
         return Outcome(code, out.getvalue())
 
     return run
@@ -72,7 +77,7 @@ def job(*replica_specs, name="j", **spec):
 
 def test_the_example_finds_pi_together():
     out = io.StringIO()
-    outcome = Outcome(Run(read(str(HELLO)), Screen(out)).go(), out.getvalue())
+    outcome = Outcome(Run(runnable([str(HELLO)]), Screen(out)).go(), out.getvalue())
     assert outcome.code == 0
     for rank in range(3):
         assert f"worker-{rank} | together we found pi: 3.14159" in outcome.lines
@@ -181,15 +186,14 @@ def test_a_missing_program_says_so_where_people_look(go):
 
 def test_warnings_of_the_controller_are_shown(tmp_path):
     class Reader(Screen):
-        def state(self, label, text, phase=""):
+        def warn(self, label, text):
             said.append((label, text))
-            if text.startswith("warning"):
-                os.kill(os.getpid(), signal.SIGINT)
+            os.kill(os.getpid(), signal.SIGINT)
 
     said = []
     (tmp_path / "j.yaml").write_text(yaml.safe_dump(job(replicas("w", 1, container("sleep 600")), failureRules=[{"nobody": [0]}])))
-    assert Run(read(str(tmp_path / "j.yaml")), Reader(io.StringIO())).go() == 130
-    assert ("j", "warning: failureRules[0] can never fire: there is no replica of type 'nobody'") in said
+    assert Run(runnable([str(tmp_path / "j.yaml")]), Reader(io.StringIO())).go() == 130
+    assert ("j", "failureRules[0] can never fire: there is no replica of type 'nobody'") in said
 
 
 def test_programs_that_print_faster_than_the_screen_lose_nothing(go, monkeypatch):
@@ -202,7 +206,7 @@ def test_programs_that_print_faster_than_the_screen_lose_nothing(go, monkeypatch
 def test_of_many_ranks_only_those_that_did_not_succeed_are_listed():
     out = io.StringIO()
     view = JobView("j", {f"w-{n}": RankView(f"w-{n}", "Failed" if n % 2 else "Succeeded", n % 2) for n in range(3 * MOST_ROWS)})
-    Screen(out).summary([view])
+    Screen(out).end(RunView(jobs=[view]), 1)
     assert out.getvalue().count("Failed") == MOST_ROWS
     assert "120 ranks, 60 succeeded; 40 others are shown" in out.getvalue()
 
@@ -211,7 +215,7 @@ def test_of_many_ranks_only_those_that_did_not_succeed_are_listed():
 
 
 def test_ctrl_c_asks_programs_to_end(go):
-    script = "trap 'echo bye; exit 0' TERM; kill -INT $PPID; while :; do sleep 600 & wait; done"
+    script = f"trap 'echo bye; exit 0' TERM; kill -INT {os.getpid()}; while :; do sleep 600 & wait; done"
     outcome = go(job(replicas("w", 1, container(script))))
     assert outcome.code == 130
     assert "w-0 | bye" in outcome.lines
@@ -220,20 +224,21 @@ def test_ctrl_c_asks_programs_to_end(go):
 
 
 def test_a_second_ctrl_c_kills(go):
-    script = "trap 'kill -INT $PPID' TERM; kill -INT $PPID; while :; do sleep 600 & wait; done"
+    script = f"trap 'kill -INT {os.getpid()}' TERM; kill -INT {os.getpid()}; while :; do sleep 600 & wait; done"
     outcome = go(job(replicas("w", 1, container(script), terminationGracePeriodSeconds=600)))
     assert outcome.code == 130
 
 
 def test_a_program_that_prints_without_end_is_killed_all_the_same(go, monkeypatch):
     monkeypatch.setattr(module, "LINES_AHEAD", 1)
-    outcome = go(job(replicas("w", 1, container("trap 'kill -INT $PPID' TERM; kill -INT $PPID; while :; do echo on and on; done"))))
+    script = f"trap 'kill -INT {os.getpid()}' TERM; kill -INT {os.getpid()}; while :; do echo on and on; done"
+    outcome = go(job(replicas("w", 1, container(script))))
     assert outcome.code == 130
     assert "some programs could not be ended" not in outcome.lines
 
 
 def test_sigterm_ends_a_run_too(go):
-    outcome = go(job(replicas("w", 1, container("kill -TERM $PPID; sleep 600"))))
+    outcome = go(job(replicas("w", 1, container(f"kill -TERM {os.getpid()}; sleep 600"))))
     assert outcome.code == 143
 
 
@@ -246,11 +251,11 @@ GOOD = yaml.safe_dump(job(replicas("w", 1, container("true"))))
     ("text", "words"),
     [
         ("", "there is no GenericJob in it"),
-        ("a: b\nkind: }", "line 2: "),
+        ("a: b\nkind: }", "yaml:2: error: "),
         ("- a list", "this is not an object"),
         ("a: \x00", "this is not YAML"),
-        ("apiVersion: apps/v1\nkind: Deployment\n", "kind 'Deployment' cannot be run on this machine"),
-        ("metadata: {name: x}\n", "kind is missing"),
+        ("apiVersion: apps/v1\nkind: Deployment\n", "metadata.*: is missing"),
+        ("metadata: {name: x}\n", "kind: is missing"),
         (GOOD.replace("v1beta1", "v1"), "apiVersion of a GenericJob is batch.tensorstack.dev/v1beta1"),
         (GOOD.replace("name: j", "nam: j"), "metadata.name"),
         (GOOD.replace("replicas: 1", "replicas: -1"), r"spec\.replicaSpecs\[0\]\.replicas"),
@@ -258,14 +263,14 @@ GOOD = yaml.safe_dump(job(replicas("w", 1, container("true"))))
         (GOOD.replace("spec:\n  replicaSpecs", "spec:\n  sucessRules: []\n  replicaSpecs"), "sucessRules"),
         (GOOD.replace("name: j", f"name: {'j' * 62}"), "63"),
         (GOOD.replace("spec:\n  replicaSpecs", "spec:\n  managedBy: somebody/else\n  replicaSpecs"), "spec.managedBy"),
-        (GOOD + "---\n" + GOOD, 'document 2: .*"j" already exists'),
-        (GOOD.replace("containers", "container"), r"j: .*spec\.containers: Required value"),
+        (GOOD + "---\n" + GOOD, "yaml:22: error: metadata.name: GenericJob j is there already"),
+        (GOOD.replace("containers", "container"), r"yaml:9: error: .*spec\.containers: is missing"),
     ],
 )
-def test_bad_input_is_refused_in_one_sentence(go, text, words):
+def test_bad_input_is_refused_and_says_where(go, text, words):
     with pytest.raises(BadInputError, match=words) as caught:
         go(text)
-    assert "\n" not in str(caught.value)
+    assert all("manifest.yaml:" in line for line in str(caught.value).splitlines())
 
 
 def test_the_command_says_what_is_wrong_and_exits_with_2(tmp_path):
@@ -286,29 +291,44 @@ def test_times_and_lists_are_read_as_kubectl_does(go):
     assert "w-0 | 2024-01-31 10:00:00" in outcome.lines
 
 
-# ------------------------------------------------------------------------------------------------ as people call it
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--name", "no/name"], "'no/name' is no name of a run"),
+        (["--logs", "/proc/nothing"], "--logs /proc/nothing: "),
+        (["-o", "yaml"], "'yaml' is not one of"),
+    ],
+)
+def test_bad_options_are_refused(arguments, words):
+    result = CliRunner().invoke(app, ["run", "-", *arguments], input=GOOD)
+    assert result.exit_code == 2
+    assert words in result.stderr
 
 
-def test_on_a_terminal_ranks_have_colours():
-    terminal, screen = pty.openpty()
-    environment = {key: value for key, value in os.environ.items() if key != "NO_COLOR"} | {"TERM": "xterm-256color", "COLUMNS": "100"}
-    manifest = yaml.safe_dump(job(replicas("w", 2, container("echo hello"))))
-    with subprocess.Popen(
-        [sys.executable, "-m", "genericjob.cli", "run", "-"], stdin=subprocess.PIPE, stdout=screen, stderr=screen, env=environment
-    ) as program:
-        os.close(screen)
-        program.stdin.write(manifest.encode())
-        program.stdin.close()
-        shown = b""
-        while piece := _read(terminal):
-            shown += piece
-    os.close(terminal)
-    assert program.returncode == 0
-    assert b"\x1b[36mw-0 |\x1b[0m hello" in shown or b"\x1b[36mw-1 |\x1b[0m hello" in shown
+def test_strict_lets_pass_what_only_names_an_image(go):
+    assert go(GOOD, strict=True).code == 0
 
 
-def _read(terminal):
-    try:
-        return os.read(terminal, 65536)
-    except OSError:  # nobody has it open any more
-        return b""
+def test_a_run_goes_on_where_nothing_can_be_kept(go, monkeypatch):
+    monkeypatch.setenv("XDG_RUNTIME_DIR", "/dev/null")
+    monkeypatch.setenv("XDG_STATE_HOME", "/dev/null")
+    outcome = go(GOOD)
+    assert outcome.code == 0
+    assert any(line.startswith("nobody can talk to this run: /dev/null/genericjob: ") for line in outcome.lines)
+    assert any(line.startswith("what ranks print is not kept: /dev/null/genericjob") for line in outcome.lines)
+    monkeypatch.delenv("XDG_RUNTIME_DIR")
+    monkeypatch.setattr(Path, "home", no_home)
+    assert "nobody can talk to this run: there is no home directory, and $HOME names none" in go(GOOD).lines
+
+
+def no_home():
+    raise RuntimeError
+
+
+def test_what_was_never_printed_leaves_no_directory(go, tmp_path):
+    outcome = go(GOOD)
+    assert "what they printed" not in outcome.text
+    assert list((tmp_path / "state").rglob("j-*")) == []
+    (tmp_path / "mine").mkdir()
+    assert go(GOOD, logs=tmp_path / "mine").code == 0
+    assert (tmp_path / "mine").is_dir()

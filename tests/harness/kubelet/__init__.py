@@ -15,7 +15,10 @@ the terminal phase before the final delete, which has grace 0 and the UID as pre
 nodes that are cut off and come back; pods that are force-deleted while they run. `Nodes.running` is the process table: it knows instances
 that the server has forgotten, and `Nodes.overlaps` tells of two that ran at the same time.
 
-Not imitated: processes, logs, exec, probes (a container is ready when it runs, unless told otherwise), in-place restarts (such pods are
+Logs and commands, for nodes with a door (`Nodes(…, certificate=…)`): a log is what `node.prints(key, "a line")` says, and a command
+runs as a process of this machine (see `door.py`).
+
+Not imitated: processes, probes (a container is ready when it runs, unless told otherwise), in-place restarts (such pods are
 refused), sidecars (refused), readiness gates, volumes, static pods, resource checks at admission, events, and a kubelet's own restart.
 
 `brisk` nodes fold successive statuses into one write. That is for benchmarks: real kubelets do not.

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from ipaddress import IPv4Address
 from itertools import combinations, count
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 from uuid import uuid4
@@ -16,6 +17,7 @@ from genericjob.reconcile.http import HttpApi
 from genericjob.reconcile.resources import LEASES, NODES, RAW_PODS, Key, Resource
 from harness.clusters import PATIENCE, eventually
 
+from .door import Door
 from .instance import Instance, Life, Shutdown
 from .node import Node
 from .pods import DEFAULT_SHUTDOWN, STRATEGIC_MERGE_PATCH, Habits, Pods, Surroundings, Which
@@ -33,7 +35,8 @@ DEFAULT_MACHINE = Machine()
 class Nodes:
     """Stand-in nodes in a zone of their own. `with Nodes(cluster.api) as nodes: node = nodes.add(automatic=True)`."""
 
-    def __init__(self, connect: Callable[[], HttpApi]) -> None:
+    def __init__(self, connect: Callable[[], HttpApi], *, certificate: tuple[Path, Path] | None = None) -> None:
+        """With a certificate and its key, the nodes have a door: logs can be read, and commands be run."""
         self.zone = f"zone-{uuid4().hex[:8]}"
         self.lives: list[Life] = []
         """The process table with its history: every instance that ever ran here."""
@@ -43,6 +46,7 @@ class Nodes:
         self._reported: dict[str, float] = {}
         self._queue: WorkQueue[tuple[Pods, Instance]] = WorkQueue()
         self._problems: list[Exception] = []
+        self._door = Door(*certificate, self._instance) if certificate else None
         self._node_ips, pod_ips = _addresses("172.16.0.1"), _addresses("10.64.0.1")
         beat = partial(self._heartbeat, self._api, statuses=True)
         self._shared = Surroundings(self._api, self._queue, pod_ips, self.lives.append, self._problems.append, beat, self._unregister)
@@ -66,9 +70,9 @@ class Nodes:
     ) -> Node:
         """A new node, once the scheduler may use it."""
         name = name or f"node-{uuid4().hex[:8]}"
-        ip = self._node_ips()
+        ip = "127.0.0.1" if self._door else self._node_ips()
         made = Node(name, ip, Habits(automatic, brisk, shutdown), self._shared)
-        stored = self._api.create(NODES, node(name, machine, ip=ip, zone=self.zone)).object
+        stored = self._api.create(NODES, node(name, machine, ip=ip, zone=self.zone, door=self._door.port if self._door else 0)).object
         with self._beating:
             self._nodes[name], self._uids[name] = made, stored["metadata"]["uid"]
             self._reported[name] = time.monotonic()
@@ -80,6 +84,12 @@ class Nodes:
     def of(self, which: Which) -> Node:
         """The node that has a pod, once one has."""
         return eventually(lambda: [each for each in list(self._nodes.values()) if each.pods.has(which)])[0]
+
+    def _instance(self, key: Key) -> Instance | None:
+        for each in list(self._nodes.values()):
+            if each.pods.has(key):
+                return each.pods.find(key)
+        return None
 
     # -------------------------------------------------------------------------------------------- the process table
 
@@ -103,6 +113,8 @@ class Nodes:
         Without `clean_up` everything stays on the server: for one that ends, too, and need not hear a thousand deletes before.
         """
         self._closing.set()
+        if self._door:
+            self._door.close()
         self._queue.close()
         for each in self._nodes.values():
             each.pods.close()

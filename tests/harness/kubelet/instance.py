@@ -69,10 +69,15 @@ class Instance:
         """The server was told to forget the pod."""
         self.wanted, self.written = 1, 0
         self.error: Exception | None = None
+        self._printed: dict[str, list[tuple[str, str]]] = {}
         self._born = born
         self._life: Life | None = None
         owners = (owner["uid"] for owner in meta.get("ownerReferences", ()) if owner.get("controller"))
         self._draft = Life(self.spec.key, self.spec.uid, node, meta.get("labels", {}), meta.get("annotations", {}), next(owners, ""))
+
+    def printed(self, container: str) -> list[tuple[str, str]]:
+        """What a container has printed, line by line, with the times."""
+        return self._printed.setdefault(container, [])
 
     @property
     def alive(self) -> bool:

@@ -12,7 +12,7 @@ from harness.clusters import PATIENCE, eventually
 
 from .instance import Instance, Shutdown
 from .pods import Habits, Pods, Surroundings, Which
-from .status import Eviction
+from .status import Eviction, precisely
 
 
 class Node:
@@ -63,6 +63,13 @@ class Node:
         kubelets before 1.26.
         """
         self._change(which, lambda instance: instance.evict(Eviction(message, disruption)))
+
+    def prints(self, which: Which, *lines: str, container: str = "") -> None:
+        """Have a container, the first if none is named, print lines: what its log holds for those who ask at the node's door."""
+        with (instance := self._seen(which)).changed:
+            log = instance.printed(container or instance.spec.containers[0].name)
+            log += [(precisely(), line) for line in lines]
+            instance.changed.notify_all()
 
     def hold(self, which: Which) -> None:
         """Have a pod outlive its deletion until `let_go`."""

@@ -54,8 +54,8 @@ def renew_time() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
-def node(name: str, machine: Machine, *, ip: str, zone: str) -> dict[str, Any]:
-    """A node at its registration, healthy from the start."""
+def node(name: str, machine: Machine, *, ip: str, zone: str, door: int = 0) -> dict[str, Any]:
+    """A node at its registration, healthy from the start; `door` is the port where it answers, if it does."""
     architecture = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
     known = {"hostname": name, "os": "linux", "arch": architecture}
     resources = {"cpu": str(machine.cpu), "memory": machine.memory, "pods": str(machine.pods), "ephemeral-storage": "1Ti"} | dict(
@@ -70,8 +70,9 @@ def node(name: str, machine: Machine, *, ip: str, zone: str) -> dict[str, Any]:
         "status": {
             "capacity": resources,
             "allocatable": resources,
-            "addresses": [{"type": "InternalIP", "address": ip}, {"type": "Hostname", "address": name}],
-            "daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}},
+            # WITH A DOOR THE ADDRESS ALONE: the API server would go to the host name first, which nobody knows.
+            "addresses": [{"type": "InternalIP", "address": ip}, *([] if door else [{"type": "Hostname", "address": name}])],
+            "daemonEndpoints": {"kubeletEndpoint": {"Port": door or 10250}},
             "conditions": conditions({}),
             "nodeInfo": {
                 "machineID": uuid5(NAMESPACE_DNS, name).hex,

@@ -145,6 +145,11 @@ def now() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+def precisely() -> str:
+    """The present, as precisely as logs know it."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%f000Z")
+
+
 def report(spec: PodSpec, facts: Facts, *, generation: int, host_ip: str) -> dict[str, Any]:
     """The status to send, as a strategic merge patch needs it; `facts` remember what was said."""
     facts.phase = phase_of(spec, facts)

@@ -1,0 +1,208 @@
+"""`genericjob apply`: what files say, put on the server.
+
+An object that does not exist is created. One that exists is changed as kubectl would: fields of the file take the place of the server's,
+and fields that the last apply had and this one has not are removed. What was applied is remembered where kubectl remembers it, so both can
+be used in turn. The server is the judge; what it refuses is told with the line of the file.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Literal
+
+import msgspec
+import typer
+
+from genericjob.reconcile.errors import ApiError
+from genericjob.reconcile.http import MERGE_PATCH
+from genericjob.reconcile.resources import CONFIG_MAPS, SECRETS, Key, Resource
+
+from .documents import BadInputError, Document, Problem, read
+from .failures import BAD_INPUT, CommandError
+from .jobs import JOBS
+from .options import Context, Kubeconfig, Local, Namespace, Target, target
+
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+LONGEST_ANNOTATION = 250_000
+"""Characters; all annotations of an object together may have 256 KB."""
+RESOURCES: Mapping[str, Resource[dict[str, Any]]] = {JOBS.kind: JOBS, "ConfigMap": CONFIG_MAPS, "Secret": SECRETS}
+TRIES = 3
+_UNKNOWN_FIELD = re.compile(r'(unknown|duplicate) field "([^"]+)"')
+
+Body = dict[str, Any]
+
+Files = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--filename", "-f", metavar="FILE", help='A YAML file, "-" is standard input; may be given several times.', show_default=False
+    ),
+]
+MoreFiles = Annotated[list[str] | None, typer.Argument(metavar="FILE", help="The same, without an option.", show_default=False)]
+DryRun = Annotated[Literal["none", "server"], typer.Option("--dry-run", help="server: let the server judge, and keep nothing.")]
+
+
+def apply(
+    more: MoreFiles = None,
+    files: Files = None,
+    dry_run: DryRun = "none",
+    namespace: Namespace = None,
+    context: Context = "",
+    kubeconfig: Kubeconfig = "",
+    run: Local = None,
+) -> None:
+    """Create jobs from files, or change those that exist.
+
+    GenericJobs, ConfigMaps and Secrets. Exit code 2 when a file is wrong or the server refuses what is in it.
+    """
+    sources = [*(files or ()), *(more or ())]
+    if not sources:
+        raise CommandError("which file? genericjob apply -f FILE", BAD_INPUT)
+    if dry_run == "server" and run is not None:
+        raise CommandError("--dry-run needs a cluster; `genericjob validate` judges files without one", BAD_INPUT)
+    try:
+        documents = read(sources)
+        for document in documents:
+            _check(document)
+    except BadInputError as error:
+        raise CommandError(str(error), BAD_INPUT) from None
+    if not documents:
+        raise CommandError(f"there is nothing in {', '.join(sources)}", BAD_INPUT)
+    where = target(kubeconfig, context, namespace, run)
+    refused = False
+    for document in documents:
+        try:
+            typer.echo(_Application(where, document, namespace, dry=dry_run == "server").go())
+        except BadInputError as error:
+            typer.echo(str(error), err=True)
+            refused = True
+    if refused:
+        raise typer.Exit(BAD_INPUT)
+
+
+def _check(document: Document) -> None:
+    """What has to be right before a server can be asked."""
+    known = RESOURCES.get(document.kind)
+    if known is None:
+        raise BadInputError(f"{document.where}: kind {document.kind!r} is not for this command: it takes {', '.join(RESOURCES)}")
+    if document.body.get("apiVersion") != known.api_version:
+        raise BadInputError(
+            f"{document.where}: apiVersion of a {known.kind} is {known.api_version}, not {document.body.get('apiVersion')!r}"
+        )
+    meta = document.body.get("metadata")
+    if not isinstance(meta, dict) or not (meta.get("name") or meta.get("generateName")):
+        raise BadInputError(f"{document.where}: metadata.name is missing")
+
+
+class _Application:
+    """One object on its way to the server."""
+
+    def __init__(self, where: Target, document: Document, namespace: str | None, *, dry: bool) -> None:
+        self._api, self._document, self._dry = where.api, document, dry
+        self._resource = RESOURCES[document.kind]
+        meta = document.body["metadata"]
+        given = meta.get("namespace")
+        if given and namespace and given != namespace:
+            raise BadInputError(f"{document.where}: metadata.namespace is {given}, and --namespace {namespace}: which one?")
+        self._namespace = given or where.namespace
+        self._name = str(meta.get("name") or "")
+        self._body = _remembering({**document.body, "metadata": {**meta, "namespace": self._namespace}})
+
+    def go(self) -> str:
+        """Put it there; returns what was done."""
+        for _ in range(TRIES):
+            try:
+                return self._create()
+            except ApiError as error:
+                if not (error.already_exists and self._name):
+                    raise self._refusal(error) from None
+            try:
+                return self._change()
+            except ApiError as error:
+                if not error.not_found:  # else it was deleted this moment
+                    raise self._refusal(error) from None
+        raise CommandError(f"{self._title(self._name)} comes and goes: somebody else creates and deletes it")
+
+    def _title(self, name: str) -> str:
+        return f"{self._resource.kind.lower()}/{name}"
+
+    def _query(self) -> dict[str, str]:
+        return {"fieldValidation": "Strict", "dryRun": "All" if self._dry else ""}
+
+    def _create(self) -> str:
+        answer = self._api.request("POST", self._resource.path(self._namespace), self._query(), self._body)
+        return self._said(msgspec.json.decode(answer.data), "created")
+
+    def _change(self) -> str:
+        key = Key(self._namespace, self._name)
+        current = self._api.get(self._resource, key)
+        patch = merge_patch(_last_applied(current), self._body, current)
+        if not patch:
+            return self._said(current, "unchanged")
+        answer = self._api.request("PATCH", self._resource.path(*key), self._query(), patch, content=MERGE_PATCH)
+        stored = msgspec.json.decode(answer.data)
+        # DEFAULTS ARE FILLED IN BY THE SERVER, in lists as well: only it can tell whether something has become different.
+        return self._said(stored, "unchanged" if _essence(stored) == _essence(current) else "changed")
+
+    def _said(self, stored: Body, what: str) -> str:
+        return f"{self._title(stored['metadata']['name'])} {what}{' (dry run)' if self._dry else ''}"
+
+    def _refusal(self, error: ApiError) -> Exception:
+        """What the server said, by fields, with their lines; anything but a refusal of the file stays what it is."""
+        found = list(_fields(error)) if error.code in (400, 422) else []
+        if not found and error.code not in (400, 422):
+            return error
+        lines = [self._document.told(Problem(field, text, self._document.line(field), "error")) for field, text in found]
+        lines = lines or [f"{self._document.where}: {error.message}"]
+        return BadInputError("\n".join((*lines, *self._hints(error.message))))
+
+    def _hints(self, message: str) -> Iterator[str]:
+        if "only while the job is paused" in message:
+            yield f"genericjob: pause it before: genericjob pause {self._name}"
+        elif "cannot be changed" in message:
+            yield f"genericjob: to have it otherwise, delete the job and apply it again: genericjob delete {self._name}"
+
+
+def _fields(error: ApiError) -> Iterator[tuple[str, str]]:
+    for cause in error.causes:
+        if cause.field or cause.message:
+            yield cause.field.strip("<>"), cause.message
+    if not error.causes:
+        for how, field in _UNKNOWN_FIELD.findall(error.message):
+            yield field, f"{how} field"
+
+
+def _remembering(body: Body) -> Body:
+    """The same, with a note of what was applied."""
+    text = msgspec.json.encode(body, order="sorted").decode() + "\n"
+    if len(text) > LONGEST_ANNOTATION:
+        return body
+    meta = body["metadata"]
+    return {**body, "metadata": {**meta, "annotations": {**(meta.get("annotations") or {}), LAST_APPLIED: text}}}
+
+
+def _last_applied(current: Body) -> Body:
+    try:
+        found = msgspec.json.decode((current["metadata"].get("annotations") or {}).get(LAST_APPLIED, "{}"))
+    except msgspec.DecodeError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _essence(body: Body) -> Body:
+    """An object but for what changes by itself."""
+    meta = {name: value for name, value in body["metadata"].items() if name not in ("resourceVersion", "generation", "managedFields")}
+    notes = {name: value for name, value in (meta.pop("annotations", None) or {}).items() if name != LAST_APPLIED}
+    return {name: value for name, value in body.items() if name != "status"} | {"metadata": meta, "annotations": notes}
+
+
+def merge_patch(before: Mapping[str, Any], wanted: Mapping[str, Any], current: Mapping[str, Any]) -> Body:
+    """What makes `wanted` of `current`, and takes away what was applied before and is not wanted any more."""
+    patch: Body = {name: None for name in before if name in current and wanted.get(name) is None}
+    for name, value in wanted.items():
+        there = current.get(name)
+        if isinstance(value, Mapping) and isinstance(there, Mapping):
+            inner = before.get(name)
+            if below := merge_patch(inner if isinstance(inner, Mapping) else {}, value, there):
+                patch[name] = below
+        elif value != there and value is not None:
+            patch[name] = value
+    return patch

@@ -1,0 +1,187 @@
+"""`genericjob describe`: all that is known of a job, told to a person."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Annotated, Any
+
+import typer
+
+from genericjob.api.names import FINAL_PHASES, Reason
+from genericjob.api.status import GenericJobStatus
+
+from .jobs import Job, Name, find, kinds_of, status_of
+from .options import Context, Kubeconfig, Local, Namespace, target
+from .ranks import Rank, counted, pods_of, ranks_of, table_of
+from .tables import OF_PHASE, QUIET, Table, age, colourful, duration, moment, now, one_line, painted, show
+from .timeline import Moment, history
+
+INDENT = "  "
+MOST_RANKS, MOST_MOMENTS, MOST_RULES, MOST_NAMED = 50, 40, 3, 5
+"""What is shown of a large job, or a long story, unless all of it is asked for."""
+_HOLDS = {
+    "Initialized": ("all replicas were created", "not all replicas were created yet"),
+    "Running": ("it runs", "it does not run"),
+    "ReplicaFailure": ("a replica failed", "no replica has failed"),
+    "Completed": ("it has succeeded", "it has not succeeded"),
+    "Failed": ("it has failed", "it has not failed"),
+    "Paused": ("it is paused", "it is not paused"),
+}
+
+All = Annotated[bool, typer.Option("--all", help="All ranks, and all that happened, however many there are.")]
+
+
+def describe(
+    name: Name,
+    all: All = False,
+    namespace: Namespace = None,
+    context: Context = "",
+    kubeconfig: Kubeconfig = "",
+    run: Local = None,
+) -> None:
+    """Tell all about a job: its ranks, what it waits for, and what happened."""
+    where = target(kubeconfig, context, namespace, run)
+    job = find(where, name)
+    ranks = ranks_of(job, pods_of(where, job))
+    moments = history(where, job, ranks)
+    show(described(job, ranks, moments, everything=all, colours=colourful()))
+
+
+def described(job: Job, ranks: list[Rank], moments: list[Moment], *, everything: bool = False, colours: bool = False) -> Iterator[str]:
+    """What to print."""
+    status = status_of(job)
+    yield from _facts(job, status, colours=colours)
+    yield from _section("Conditions", _conditions(status), colours)
+    yield from _section("Ranks", _ranks(ranks, everything, colours), colours)
+    yield from _section("Waits for", waits_for(job, status, ranks), colours)
+    yield from _section("What happened", _story(moments, everything), colours)
+
+
+def _section(title: str, lines: Iterable[str], colours: bool) -> Iterator[str]:
+    found = list(lines)
+    if found:
+        yield ""
+        yield painted(f"{title}:", "bright_white", colours=colours)
+        for line in found:
+            yield f"{INDENT}{line}"
+
+
+def _facts(job: Job, status: GenericJobStatus, *, colours: bool) -> Iterator[str]:
+    meta, spec = job["metadata"], job["spec"]
+    facts = {
+        "Name": meta["name"],
+        "Namespace": meta["namespace"],
+        "Phase": painted(status.phase, OF_PHASE.get(status.phase, ""), colours=colours) + _since(status),
+        "Ready": status.ready,
+        "Replicas": kinds_of(job),
+        "Restarts": f"{status.restarts}" + (f", {status.job_restarts} of the whole job" if status.job_restarts else ""),
+        "Created": f"{meta.get('creationTimestamp')} ({age(moment(meta.get('creationTimestamp')))} ago)",
+        "Labels": ", ".join(f"{name}={value}" for name, value in (meta.get("labels") or {}).items()),
+        "Succeeds": _rules(spec.get("successRules"), "when all replicas have succeeded", "have succeeded"),
+        "Fails": _rules(spec.get("failureRules"), "when it cannot succeed any more", "have failed"),
+        "Clean-up": {"Unfinished": "unfinished pods", "All": "all pods"}.get(spec.get("cleanUpPolicy", ""), ""),
+        "Deadline": f"{spec['activeDeadlineSeconds']} s" if spec.get("activeDeadlineSeconds") else "",
+        "Deleted after": f"{spec['ttlSecondsAfterFinished']} s" if "ttlSecondsAfterFinished" in spec else "",
+        "Run by": spec.get("managedBy") or "",
+        "Modes": ", ".join(_modes(spec)),
+    }
+    width = max(len(title) for title in facts) + 1
+    for title, text in facts.items():
+        if text:
+            yield f"{f'{title}:':<{width}} {text}"
+    if "deletionTimestamp" in meta:
+        yield f"{'Deletion:':<{width}} asked for {age(moment(meta['deletionTimestamp']))} ago"
+
+
+def _since(status: GenericJobStatus) -> str:
+    if status.start_time is None:
+        return ""
+    took = duration(((status.completion_time or now()) - status.start_time).total_seconds())
+    return f" after {took}" if status.completion_time else f", {took} since it began"
+
+
+def _rules(rules: list[Mapping[str, list[Any]]] | None, without: str, end: str) -> str:
+    if not rules:
+        return without
+    told = [" and ".join(f"{type} {','.join(map(str, ranks))}" for type, ranks in rule.items() if ranks) or "nobody" for rule in rules]
+    shown = [one_line(each)[:80] for each in told[:5]] + (["…"] if len(told) > 5 else [])
+    return f"when {' or '.join(shown)} {end}"
+
+
+def _modes(spec: Mapping[str, Any]) -> Iterator[str]:
+    mode = spec.get("runMode") or {}
+    for name in ("pause", "debug"):
+        if (mode.get(name) or {}).get("enabled"):
+            yield name
+    if spec.get("suspend"):
+        yield "suspend"
+
+
+def _conditions(status: GenericJobStatus) -> Iterator[str]:
+    table = Table("CONDITION", "SINCE", "WHY")
+    for each in status.conditions:
+        words = _HOLDS.get(each.type, (f"{each.type} is true", f"{each.type} is {each.status}"))
+        holds = each.status == "True"
+        if holds or each.reason not in (Reason.NOT_FINISHED, Reason.NOT_PAUSED, Reason.NO_FAILURE):
+            table.add(words[0 if holds else 1], age(each.last_transition_time), f"{each.reason}: {each.message}")
+    if table:
+        yield from table.lines()
+
+
+def _ranks(ranks: list[Rank], everything: bool, colours: bool) -> Iterator[str]:
+    shown = ranks
+    if len(ranks) > MOST_RANKS and not everything:
+        unusual = [rank for rank in ranks if rank.phase not in ("Running", "Succeeded") or rank.restarts]
+        shown = (unusual or ranks)[:MOST_RANKS]
+    if shown:
+        yield from table_of(shown).lines(colours=colours)
+    if len(shown) < len(ranks):
+        yield painted(f"{len(shown)} of {len(ranks)} ranks are shown, --all shows all: {counted(ranks)}", QUIET, colours=colours)
+
+
+def waits_for(job: Job, status: GenericJobStatus, ranks: list[Rank]) -> Iterator[str]:
+    """What has to come before the job goes on, or ends."""
+    if "deletionTimestamp" in job["metadata"]:
+        held = ", ".join(job["metadata"].get("finalizers") or ())
+        yield f"its end: {f'finalizers {held}' if held else 'it is being deleted'}"
+    if not status.conditions:
+        yield "a controller: none has looked at this job yet; `genericjob check` tells whether one runs"
+    elif status.phase not in FINAL_PHASES:
+        if status.observed_generation < job["metadata"].get("generation", 0):
+            yield "the controller, to see the last change of the job"
+        if status.phase == "Paused":
+            yield f"you: `genericjob resume {job['metadata']['name']}` lets it go on"
+        else:
+            yield from _obstacles(status, ranks)
+            yield from _successes(job["spec"].get("successRules"), ranks)
+
+
+def _obstacles(status: GenericJobStatus, ranks: list[Rank]) -> Iterator[str]:
+    """What keeps a job from running as it should."""
+    told = {each.type: each for each in status.conditions}
+    for type in ("Initialized", "Running"):
+        found = told.get(type)
+        if found and (found.status == "False" or "Pod[" in found.message):  # a pod that is named is one that is waited for
+            yield one_line(found.message)
+    for rank in [rank for rank in ranks if rank.why and rank.phase == "Pending"][:MOST_NAMED]:
+        yield one_line(f"{rank.label}: {rank.why}")
+
+
+def _successes(rules: list[Mapping[str, list[Any]]] | None, ranks: list[Rank]) -> Iterator[str]:
+    """Which ranks must still succeed for the job to: of each rule that can be met, or of all ranks."""
+    phases = {(rank.type, rank.number): rank.phase for rank in ranks}
+    wanted = [[(type, int(number)) for type, numbers in rule.items() for number in numbers] for rule in rules or ()] or [list(phases)]
+    possible = [rule for rule in wanted if rule and all(phases.get(rank, "Failed") != "Failed" for rank in rule)]
+    for rule in possible[:MOST_RULES]:
+        open = [f"{type}-{number}" for type, number in rule if phases[type, number] != "Succeeded"]
+        more = f" and {len(open) - MOST_NAMED} more ranks" if len(open) > MOST_NAMED else ""
+        yield f"{', '.join(open[:MOST_NAMED])}{more} to succeed{' (one of several rules)' if len(possible) > 1 else ''}"
+
+
+def _story(moments: list[Moment], everything: bool) -> Iterator[str]:
+    shown = moments if everything else moments[-MOST_MOMENTS:]
+    if len(shown) < len(moments):
+        yield f"… {len(moments) - len(shown)} earlier, --all shows them"
+    table = Table("AGE", "WHO", "WHAT")
+    for each in shown:
+        table.add(each.ages, each.who, each.what)
+    if table:
+        yield from table.lines()

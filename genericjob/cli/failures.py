@@ -1,0 +1,18 @@
+"""What a command tells its user when it cannot do what was asked: one sentence, and an exit code."""
+
+BAD_INPUT = 2
+TIMED_OUT = 3
+
+
+class CommandError(Exception):
+    """Something that the user can understand and mend."""
+
+    def __init__(self, message: str, code: int = 1) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class Debugging:
+    """Whether the user wants to see what is behind a failure: the global option --debug."""
+
+    on = False

@@ -1,0 +1,152 @@
+"""`genericjob get`: jobs in a table, or as they are."""
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import msgspec
+import typer
+
+from genericjob.api.names import GROUP, KIND
+
+from .failures import BAD_INPUT, CommandError
+from .following import follow
+from .jobs import JOBS, Job, MissingError, complete, everything, find, key_of, kinds_of, plain, status_of, total_of
+from .options import Context, Kubeconfig, Local, Namespace, Output, Target, target
+from .tables import Table, age, colourful, duration, moment, now, show
+
+GetNames = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="NAME", help="Names of jobs; without any, all are listed.", autocompletion=complete, show_default=False),
+]
+Everywhere = Annotated[bool, typer.Option("--all-namespaces", "-A", help="Jobs of all namespaces.")]
+Selector = Annotated[str, typer.Option("--selector", "-l", help="Only jobs with these labels: team=red,tier!=test.", show_default=False)]
+Watch = Annotated[bool, typer.Option("--watch", "-w", help="Go on, and print what changes.")]
+
+
+def get(
+    names: GetNames = None,
+    everywhere: Everywhere = False,
+    selector: Selector = "",
+    watch: Watch = False,
+    output: Output = None,
+    namespace: Namespace = None,
+    context: Context = "",
+    kubeconfig: Kubeconfig = "",
+    run: Local = None,
+) -> None:
+    """List jobs, or show one."""
+    # kubectl's users write the kind, too: `get gj`, `get gj NAME`, `get gj/NAME`.
+    wanted = [plain(name) for name in names or () if name.lower() not in ("gj", "genericjob", "genericjobs")]
+    if wanted and (selector or everywhere):
+        raise CommandError("names go neither with --selector nor with --all-namespaces", BAD_INPUT)
+    where = target(kubeconfig, context, namespace, run)
+    printer = Printer(output, everywhere=everywhere)
+    if watch:
+        _watch(where, wanted, printer, everywhere=everywhere, selector=selector)
+    elif wanted:
+        _show_named(where, wanted, printer)
+    else:
+        found, _ = everything(where, everywhere=everywhere, labels=selector)
+        if not found and output not in ("yaml", "json"):
+            place = "" if everywhere else f" in namespace {where.namespace}"
+            typer.echo(f"There are no jobs{' with these labels' if selector else ''}{place} ({where.where}).", err=True)
+        else:
+            printer.show(found, several=True)
+
+
+def _show_named(where: Target, names: Sequence[str], printer: "Printer") -> None:
+    found, problems = [], []
+    for name in names:
+        try:
+            found.append(find(where, name))
+        except MissingError as error:
+            problems.append(str(error))
+    if found:
+        printer.show(found, several=len(names) > 1)
+    if problems:
+        raise CommandError("; ".join(problems))
+
+
+def _watch(where: Target, names: Sequence[str], printer: "Printer", *, everywhere: bool, selector: str) -> None:
+    for name in names:
+        find(where, name)
+    place = "" if everywhere else where.namespace
+    fields = f"metadata.name={names[0]}" if len(names) == 1 else ""
+    first: list[Job] | None = []
+    for news, job in follow(where, JOBS, place, fields=fields, labels=selector):
+        if news == "COMPLETE":
+            if first:
+                printer.show(first, several=False)
+            first = None
+        elif names and job["metadata"]["name"] not in names:
+            continue
+        elif first is not None:
+            first.append(job)
+        else:
+            printer.show([job], several=False, deleted=news == "DELETED")
+
+
+class Printer:
+    """Shows jobs in the form that was asked for."""
+
+    def __init__(self, output: str | None, *, everywhere: bool) -> None:
+        self._output = output
+        self._everywhere = everywhere
+        titles = ["NAME", "PHASE", "READY", "RESTARTS", "AGE"]
+        if everywhere:
+            titles.insert(0, "NAMESPACE")
+        if output == "wide":
+            titles += ["TOOK", "REPLICAS", "WHY"]
+        self._table = Table(*titles)
+
+    def show(self, jobs: Sequence[Job], *, several: bool, deleted: bool = False) -> None:
+        """Print jobs; rows of a table go on under the titles of the first."""
+        if self._output == "name":
+            show(f"{KIND.lower()}.{GROUP}/{job['metadata']['name']}" for job in jobs)
+        elif self._output in ("yaml", "json"):
+            bodies = [_shown(job) for job in jobs]
+            body = {"apiVersion": "v1", "kind": "List", "items": bodies} if several else bodies[0]
+            typer.echo(_yaml(body) if self._output == "yaml" else msgspec.json.format(msgspec.json.encode(body), indent=4).decode())
+        else:
+            for job in jobs:
+                self._table.add(*self._row(job, deleted=deleted))
+            show(self._table.fresh_lines(colours=colourful()))
+
+    def _row(self, job: Job, *, deleted: bool) -> list[str]:
+        status, created = status_of(job), moment(job["metadata"].get("creationTimestamp"))
+        leaving = deleted or "deletionTimestamp" in job["metadata"]
+        phase = "Deleted" if deleted else ("Terminating" if leaving else status.phase)
+        row = [key_of(job).name, phase, status.ready or f"0/{total_of(job)}", str(status.restarts), age(created)]
+        if self._everywhere:
+            row.insert(0, key_of(job).namespace)
+        if self._output == "wide":
+            row += [_took(job), kinds_of(job), why(job)]
+        return row
+
+
+def _took(job: Job) -> str:
+    status = status_of(job)
+    return "" if status.start_time is None else duration(((status.completion_time or now()) - status.start_time).total_seconds())
+
+
+def why(job: Job) -> str:
+    """What there is to say about a job's phase, in a sentence."""
+    status = status_of(job)
+    told = {each.type: each for each in status.conditions}
+    best = {"Succeeded": "Completed", "Failed": "Failed", "Paused": "Paused"}.get(status.phase, "Running")
+    first = told.get("Initialized")
+    if first and first.status == "False" and status.phase not in ("Succeeded", "Failed", "Paused"):
+        return first.message
+    return told[best].message if best in told else ""
+
+
+def _shown(job: Job) -> dict[str, Any]:
+    """What people want to see of an object: not who wrote which field."""
+    return job | {"metadata": {name: value for name, value in job["metadata"].items() if name != "managedFields"}}
+
+
+def _yaml(body: Any) -> str:
+    import yaml
+
+    text: str = yaml.dump(body, Dumper=getattr(yaml, "CSafeDumper", yaml.SafeDumper), sort_keys=False, allow_unicode=True)
+    return text.rstrip("\n")

@@ -1,0 +1,125 @@
+"""Jobs as the commands look for them: by name, whole, with the names of others where there is none."""
+
+from difflib import get_close_matches
+from typing import Annotated, Any
+
+import msgspec
+import typer
+
+from genericjob.api import names
+from genericjob.api.status import GenericJobStatus
+from genericjob.reconcile.api import pages
+from genericjob.reconcile.errors import ApiError
+from genericjob.reconcile.resources import Key, raw
+from genericjob.reconcile.structs import converter
+
+from .failures import CommandError
+from .main import NO_DEFINITION
+from .options import Target, target
+
+JOBS = raw(names.GROUP, names.VERSION, names.PLURAL, names.KIND)
+PREFIXES = ("gj", names.KIND.lower(), names.PLURAL, f"{names.PLURAL}.{names.GROUP}", f"{names.KIND.lower()}.{names.GROUP}")
+"""How kubectl's users call the kind before a slash."""
+NEAR = 3
+"""How many names are proposed in the place of a wrong one."""
+MOST_PROPOSED = 500
+
+Job = dict[str, Any]
+
+_as_status = converter(GenericJobStatus)
+
+
+class MissingError(CommandError):
+    """There is no such job."""
+
+
+def complete(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Names of jobs that begin as what was typed, for a shell: without them if anything is in the way."""
+    given = {name: value for name in ("kubeconfig", "context", "namespace", "run") if (value := ctx.params.get(name))}
+    try:
+        found = target(**given)
+        kind, slash, begun = incomplete.rpartition("/")
+        return [f"{kind}{slash}{name}" for name in _known(found) if name.startswith(begun)]
+    except (ApiError, CommandError, OSError):
+        return []
+
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the job; gj/NAME is fine, too.", autocompletion=complete)]
+Names = Annotated[list[str], typer.Argument(metavar="NAME", help="Names of jobs; gj/NAME is fine, too.", autocompletion=complete)]
+
+
+def plain(name: str) -> str:
+    """A name without its kind: `gj/train` is `train`."""
+    kind, slash, rest = name.rpartition("/")
+    return rest if slash and kind.lower() in PREFIXES else name
+
+
+def find(where: Target, name: str) -> Job:
+    """A job of that name; says which others there are if there is none."""
+    try:
+        return where.api.get(JOBS, where.key(_given(plain(name))))
+    except ApiError as error:
+        if error.not_found and error.reason == "NotFound" and NO_DEFINITION not in error.message:
+            raise MissingError(missing(where, plain(name))) from None
+        raise
+
+
+def _given(name: str) -> str:
+    if not name:
+        raise CommandError("the name of the job is empty", 2)
+    return name
+
+
+def missing(where: Target, name: str) -> str:
+    """That there is no job of that name, and what may have been meant."""
+    told = f"there is no job {name} in namespace {where.namespace} ({where.where})"
+    try:
+        known = _known(where)
+    except ApiError:
+        return told
+    if not known:
+        return f"{told}: it has no jobs at all"
+    near = get_close_matches(name, known, NEAR)
+    return f"{told}: did you mean {' or '.join(near)}?" if near else f"{told}: `genericjob get` lists those that exist"
+
+
+def _known(where: Target) -> list[str]:
+    return [each["metadata"]["name"] for each in where.api.list(JOBS, where.namespace, limit=MOST_PROPOSED).items]
+
+
+def everything(where: Target, *, everywhere: bool = False, labels: str = "") -> tuple[list[Job], str]:
+    """All jobs of the namespace, or of all of them, and the version they were read at."""
+    found: list[Job] = []
+    version = ""
+    for page in pages(where.api, JOBS, "" if everywhere else where.namespace, labels=labels):
+        found += page.items
+        version = page.resource_version
+    return found, version
+
+
+def key_of(job: Job) -> Key:
+    """Which job it is."""
+    return Key(job["metadata"]["namespace"], job["metadata"]["name"])
+
+
+def status_of(job: Job) -> GenericJobStatus:
+    """What is known of a job; one whose status another program has written in other words is in the phase Unknown."""
+    try:
+        return _as_status(job.get("status") or {})
+    except msgspec.ValidationError:
+        return GenericJobStatus(phase="Unknown")
+
+
+def specs_of(job: Job) -> list[dict[str, Any]]:
+    """Its types of replicas, as the server has stored them: with their defaults."""
+    return [each for each in job["spec"].get("replicaSpecs") or () if isinstance(each, dict)]
+
+
+def kinds_of(job: Job) -> str:
+    """How many replicas of which type: `1 server, 3 worker`."""
+    return ", ".join(f"{each.get('replicas', 1)} {each.get('type')}" for each in specs_of(job))
+
+
+def total_of(job: Job) -> int:
+    """Replicas of all types."""
+    return sum(each.get("replicas", 1) for each in specs_of(job))

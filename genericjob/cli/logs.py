@@ -1,0 +1,340 @@
+"""`genericjob logs`: what all ranks print, each line with the rank before it.
+
+What has been printed comes in the order of its times; what is followed, as it arrives. A rank that is started again has a new pod, and the
+log of the old one goes with it: what is still known of that is how it ended, and that is told.
+"""
+
+import heapq
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Annotated, NamedTuple
+
+import typer
+
+from genericjob.api.names import FINAL_PHASES, JOB_LABEL
+from genericjob.reconcile.errors import ApiError
+from genericjob.reconcile.resources import RAW_PODS, Key
+
+from .failures import BAD_INPUT, CommandError
+from .following import Happening, Newsroom, follow, life_of
+from .get import why
+from .jobs import JOBS, Job, Name, find, key_of, status_of
+from .options import Context, Kubeconfig, Local, Namespace, Target, target
+from .ranks import ENDED, Pod, Rank, Ranks, Types, belongs, chosen, containers_of, how_it_failed, pods_of, ranks_of
+from .tables import PREFIXES, age, colourful, moment, one_line, painted
+
+READERS = 16
+"""Logs that are read at the same time."""
+MOST_FOLLOWED = 128
+"""Each takes a connection and a thread."""
+
+Follow = Annotated[bool, typer.Option("--follow", "-f", help="Go on until the job has ended, with pods that are yet to come.")]
+Container = Annotated[
+    str,
+    typer.Option("--container", "-c", help="Only this container. Default: all, and init containers while they run.", show_default=False),
+]
+Tail = Annotated[int, typer.Option("--tail", metavar="LINES", min=-1, help="The last lines of each log only; -1 for all.")]
+Previous = Annotated[bool, typer.Option("--previous", "-p", help="Tell how earlier pods of the ranks ended; their logs are gone.")]
+Timestamps = Annotated[bool, typer.Option("--timestamps", help="Put the time before each line.")]
+Prefix = Annotated[bool, typer.Option("--prefix/--no-prefix", help="Put the rank before each line.")]
+
+
+def logs(
+    name: Name,
+    follow: Follow = False,
+    types: Types = None,
+    rank: Ranks = "",
+    container: Container = "",
+    tail: Tail = -1,
+    previous: Previous = False,
+    timestamps: Timestamps = False,
+    prefix: Prefix = True,
+    namespace: Namespace = None,
+    context: Context = "",
+    kubeconfig: Kubeconfig = "",
+    run: Local = None,
+) -> None:
+    """Print what the ranks of a job print.
+
+    Ranks whose pods are gone are told on standard error, with their exit codes.
+    """
+    where = target(kubeconfig, context, namespace, run)
+    job = find(where, name)
+    ranks = chosen(ranks_of(job, pods_of(where, job)), types or [], rank)
+    if container:
+        _check_container(job, ranks, container)
+    printer = _Printer(ranks, prefix=prefix, timestamps=timestamps)
+    if previous:
+        _tell_previous(ranks)
+    elif follow:
+        _Following(where, job, ranks, container, tail, printer).go()
+    elif not _print_all(where, ranks, container, tail, printer):
+        raise typer.Exit(1)
+
+
+class Source(NamedTuple):
+    """A container that has begun, and so has a log."""
+
+    label: str
+    pod: Key
+    uid: str
+    container: str
+
+
+class Line(NamedTuple):
+    """A line of a log, and when it was written."""
+
+    at: datetime
+    number: int
+    """Its place in the log: several lines have the same time."""
+    source: Source
+    text: str
+
+
+# ------------------------------------------------------------------------------------------------ which logs there are
+
+
+def sources_of(rank: Rank, container: str = "") -> list[Source]:
+    """The logs that a rank has by now."""
+    if rank.pod is None:
+        return []
+    status = rank.pod.get("status") or {}
+    main = [each["name"] for each in status.get("containerStatuses") or () if _begun(each)]
+    init = [each["name"] for each in status.get("initContainerStatuses") or () if _begun(each)]
+    order = [each["name"] for each in rank.pod["spec"]["containers"]]
+    names = sorted(main, key=order.index) or init
+    if container:
+        names = [container] if container in (*main, *init) else []
+    meta = rank.pod["metadata"]
+    alone = len(order) == 1 and names == order
+    return [
+        Source(rank.label if alone else f"{rank.label}/{each}", Key(meta["namespace"], meta["name"]), meta["uid"], each) for each in names
+    ]
+
+
+def _begun(container: dict[str, dict[str, object]]) -> bool:
+    state = container.get("state") or {}
+    return "running" in state or "terminated" in state
+
+
+def _check_container(job: Job, ranks: Sequence[Rank], name: str) -> None:
+    types = {rank.type for rank in ranks}
+    known: dict[str, None] = {}
+    for spec in job["spec"]["replicaSpecs"]:
+        if spec["type"] in types:
+            template = spec["template"].get("spec") or {}
+            known |= dict.fromkeys(each["name"] for kind in ("initContainers", "containers") for each in template.get(kind) or ())
+    if name not in known:
+        raise CommandError(f"there is no container {name}: there are {', '.join(known)}", BAD_INPUT)
+
+
+# ------------------------------------------------------------------------------------------------ what has been printed
+
+
+def _print_all(where: Target, ranks: Sequence[Rank], container: str, tail: int, printer: "_Printer") -> bool:
+    """Print all that there is, by time; whether every log could be read."""
+    sources = [source for rank in ranks for source in sources_of(rank, container)]
+    printer.expect(sources)
+    problems: list[str] = []
+
+    def read(source: Source) -> list[Line]:
+        try:
+            return list(_lines(where, source, tail=tail))
+        except ApiError as error:
+            problems.append(f"the log of {source.label} cannot be read: {error.message}")
+            return []
+
+    with ThreadPoolExecutor(READERS) as pool:
+        for line in heapq.merge(*pool.map(read, sources)):
+            printer.line(line)
+    for rank in ranks:
+        if not sources_of(rank, container):
+            printer.remark(without_log(rank))
+    for problem in problems:
+        printer.remark(problem)
+    return not problems
+
+
+def _lines(where: Target, source: Source, *, tail: int = -1, follow: bool = False) -> Iterator[Line]:
+    query = {"container": source.container, "timestamps": "true", "follow": "true" if follow else ""}
+    if tail >= 0:
+        query["tailLines"] = str(tail)
+    at = datetime.min.replace(tzinfo=UTC)
+    for number, line in enumerate(where.api.text(RAW_PODS.path(*source.pod, "log"), query)):
+        text = line.decode("utf-8", "replace")
+        first, _, rest = text.partition(" ")
+        # A LINE WITHOUT A TIME is of the same moment as the one before it.
+        found = moment(first)
+        at, text = (found, rest) if found else (at, text)
+        yield Line(at, number, source, text)
+
+
+def without_log(rank: Rank) -> str:
+    """What is to be told of a rank that has no log."""
+    if rank.pod is not None:
+        return f"{rank.label} has not begun{f': {rank.why}' if rank.why else f': it is {rank.phase}'}"
+    if rank.phase == "Succeeded":
+        return f"{rank.label} succeeded with exit code 0; its pod is gone, and the log with it"
+    if rank.phase == "Failed":
+        return f"{rank.label} failed{_end(rank)}; its pod is gone, and the log with it"
+    if rank.failure:
+        return f"{rank.label} has no pod now; the last one failed{_end(rank)}, and its log is gone"
+    return f"{rank.label} has no pod{' any more, and its log is gone' if rank.phase == 'Deleted' else ' yet'}"
+
+
+def _end(rank: Rank) -> str:
+    code = rank.exit_code if rank.exit_code is not None else (rank.failure.exit_code if rank.failure else None)
+    why = how_it_failed(rank.failure) if rank.failure else rank.why
+    return f"{f' with exit code {code}' if code is not None else ''}{f' ({why})' if why else ''}"
+
+
+def _tell_previous(ranks: Sequence[Rank]) -> None:
+    typer.echo("genericjob: a rank that is started again has a new pod, and the old log is gone; how ranks last failed:", err=True)
+    told = False
+    for rank in ranks:
+        if failure := rank.failure:
+            told = True
+            code = f" with exit code {failure.exit_code}" if failure.exit_code is not None else ""
+            words = how_it_failed(failure)
+            node = f" on {failure.node}" if failure.node else ""
+            typer.echo(one_line(f"{rank.label} failed {age(failure.time)} ago{code}{node}{f': {words}' if words else ''}"))
+    if not told:
+        typer.echo("genericjob: none of these ranks has failed", err=True)
+
+
+# ------------------------------------------------------------------------------------------------ what is being printed
+
+
+@dataclass
+class _Followed:
+    """A log that is being followed."""
+
+    source: Source
+    over: bool = False
+
+
+class _Following:
+    """All logs of a job, until it has ended and they have been read."""
+
+    def __init__(self, where: Target, job: Job, ranks: Sequence[Rank], container: str, tail: int, printer: "_Printer") -> None:
+        self._where, self._job, self._container, self._tail, self._printer = where, job, container, tail, printer
+        self._names = {rank.name for rank in ranks}
+        self._pods: dict[str, Pod] = {rank.name: rank.pod for rank in ranks if rank.pod}
+        self._logs: dict[tuple[str, str], _Followed] = {}
+        self._room = Newsroom()
+        self._over = False
+        """The job has ended, or is gone."""
+
+    def go(self) -> None:
+        """Print until the end."""
+        key = key_of(self._job)
+        self._room.listen("job", lambda: life_of(self._where, JOBS, self._job))
+        self._room.listen("pods", lambda: follow(self._where, RAW_PODS, key.namespace, labels=f"{JOB_LABEL}={key.name}"))
+        while not (self._over and all(log.over or self._goes_on(log) for log in self._logs.values())):
+            news = self._room.next()
+            if news is None or (news.over and not isinstance(news.source, Source)):
+                continue
+            if isinstance(news.source, Source):
+                self._hear(news.source, news.item, over=news.over)
+            elif news.source == "job":
+                self._see_job(news.item)
+            else:
+                self._see_pod(news.item)
+        self._conclude()
+
+    def _hear(self, source: Source, item: Line | str | None, *, over: bool) -> None:
+        if over:
+            self._logs[source.uid, source.container].over = True
+        elif isinstance(item, Line):
+            self._printer.line(item)
+        elif item:
+            self._printer.remark(item)
+
+    def _see_job(self, job: Job | None) -> None:
+        if job is not None:
+            self._job = job
+        if not self._over and (job is None or status_of(job).phase in FINAL_PHASES):
+            self._over = True
+            if job is not None:  # THE TWO WATCHES ARE NOT IN STEP: what the job has seen of its pods is seen here before the end
+                for pod in pods_of(self._where, job).values():
+                    self._see_pod(Happening("PRESENT", pod))
+
+    def _see_pod(self, happening: Happening) -> None:
+        pod, uid = happening.object, self._job["metadata"]["uid"]
+        if happening.news == "COMPLETE" or pod["metadata"]["name"] not in self._names or not belongs(pod, uid):
+            return
+        name = pod["metadata"]["name"]
+        self._pods[name] = pod
+        rank = next(rank for rank in ranks_of(self._job, {name: pod}) if rank.name == name)
+        for source in sources_of(rank, self._container):
+            if (source.uid, source.container) not in self._logs and happening.news == "PRESENT":
+                self._begin(source)
+
+    def _begin(self, source: Source) -> None:
+        if sum(not log.over for log in self._logs.values()) >= MOST_FOLLOWED:
+            raise CommandError(f"more than {MOST_FOLLOWED} logs cannot be followed at once: choose some with --type or --rank")
+        self._logs[source.uid, source.container] = _Followed(source)
+        self._printer.expect([source])
+        self._room.listen(source, lambda: self._read(source))
+
+    def _read(self, source: Source) -> Iterator[Line | str]:
+        try:
+            yield from _lines(self._where, source, tail=self._tail, follow=True)
+        except ApiError as error:
+            if not error.not_found:  # a pod that is gone meanwhile has said all that it had to say
+                yield f"the log of {source.label} cannot be followed: {error.message}"
+
+    def _goes_on(self, log: _Followed) -> bool:
+        """Whether a container outlives the job."""
+        pod = self._pods.get(log.source.pod.name)
+        if pod is None or pod["metadata"]["uid"] != log.source.uid or (pod.get("status") or {}).get("phase") in ENDED:
+            return False
+        states = {each["name"]: each.get("state") or {} for each in containers_of(pod)}
+        return "running" in states.get(log.source.container, {}) and "deletionTimestamp" not in pod["metadata"]
+
+    def _conclude(self) -> None:
+        name, phase = key_of(self._job).name, status_of(self._job).phase
+        self._printer.remark(f"{name} {phase.lower()}: {why(self._job)}" if phase in FINAL_PHASES else f"{name} was deleted")
+        if left := sorted(log.source.label for log in self._logs.values() if not log.over):
+            self._printer.remark(f"still running, although the job has ended: {', '.join(left)}")
+
+
+# ------------------------------------------------------------------------------------------------ on the screen
+
+
+class _Printer:
+    """Lines with prefixes in colours, and remarks beside them."""
+
+    def __init__(self, ranks: Iterable[Rank], *, prefix: bool, timestamps: bool) -> None:
+        self._prefix, self._timestamps = prefix, timestamps
+        self._colours = colourful()
+        self._width = max((len(rank.label) for rank in ranks), default=0)
+        self._prefixes: dict[str, str] = {}
+
+    def expect(self, sources: Sequence[Source]) -> None:
+        """Make room for labels that are to come."""
+        wider = max((len(source.label) for source in sources), default=0)
+        if wider > self._width:
+            self._width = wider
+            self._prefixes.clear()
+
+    def line(self, line: Line) -> None:
+        """A line of a log."""
+        at = f"{line.at:%Y-%m-%dT%H:%M:%S.%fZ} " if self._timestamps else ""
+        typer.echo(f"{self._of(line.source.label)}{at}{line.text}", color=True)
+
+    def remark(self, text: str) -> None:
+        """Something about the logs, which is no part of them."""
+        sys.stdout.flush()
+        typer.echo(f"genericjob: {one_line(text)}", err=True)
+
+    def _of(self, label: str) -> str:
+        if not self._prefix:
+            return ""
+        if label not in self._prefixes:
+            colour = PREFIXES[sum(map(ord, label)) % len(PREFIXES)]
+            self._prefixes[label] = painted(f"{label:<{self._width}} | ", colour, colours=self._colours)
+        return self._prefixes[label]

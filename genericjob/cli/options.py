@@ -1,0 +1,120 @@
+"""Options that many commands share, and what they lead to: a server, and a namespace on it."""
+
+import re
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+import typer
+
+from genericjob.local import runs
+from genericjob.reconcile import access
+from genericjob.reconcile.access import Credentials
+from genericjob.reconcile.api import Body, Operations
+from genericjob.reconcile.http import JSON, Answer, HttpApi, Timeouts
+from genericjob.reconcile.resources import Key
+from genericjob.reconcile.stream import HttpText
+
+from .failures import BAD_INPUT, CommandError, Debugging
+
+DEFAULT_NAMESPACE = "default"
+LEASE = "genericjob-controller"
+HOME = "genericjob-system"
+"""The lease of controllers, and where it is when they run outside a cluster."""
+PATIENCE = Timeouts(read=30.0, write=30.0)
+"""A person waits longer than a controller that others wait for."""
+_NAMESPACE = re.compile("[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+
+Kubeconfig = Annotated[
+    str, typer.Option("--kubeconfig", help="Path of a kubeconfig. Default: the pod's service account, $KUBECONFIG, ~/.kube/config.")
+]
+Context = Annotated[str, typer.Option("--context", help="Context of the kubeconfig. Default: its current one.")]
+Namespace = Annotated[
+    str | None, typer.Option("--namespace", "-n", help="Namespace of the jobs. Default: the context's, else default.", show_default=False)
+]
+Local = Annotated[
+    str | None,
+    typer.Option(
+        "--run",
+        metavar="RUN",
+        help='A run on this machine in place of a cluster, by its name; "-" is the only one there is.',
+        show_default=False,
+    ),
+]
+Output = Annotated[
+    Literal["wide", "yaml", "json", "name"] | None,
+    typer.Option("--output", "-o", help="More columns, the whole objects, or names only.", show_default=False),
+]
+
+
+@dataclass(frozen=True)
+class Target:
+    """Whom a command talks to, and about which namespace."""
+
+    api: HttpApi
+    namespace: str
+    where: str
+    """For messages: `context foo`, `run hello`."""
+    credentials: Credentials
+    local: bool = False
+    """Whether it is a run on this machine: one that does not answer has ended."""
+
+    def key(self, name: str) -> Key:
+        """An object of the namespace."""
+        return Key(self.namespace, name)
+
+
+def target(kubeconfig: str = "", context: str = "", namespace: str | None = None, run: str | None = None) -> Target:
+    """The server that the options name, and the namespace."""
+    if namespace is not None and not _NAMESPACE.fullmatch(namespace):
+        # AN EMPTY NAME MOSTLY IS a variable of a shell that nobody has set.
+        hint = "lower-case letters, digits and dashes, 63 at most" if namespace else "leave the option out for the default"
+        raise CommandError(f"{namespace!r} is no name of a namespace: {hint}", BAD_INPUT)
+    if run is None:
+        credentials = access.find(kubeconfig, context)
+        found = credentials.current
+        there, where = found.namespace, f"context {found.context}" if found.context else found.source
+    else:
+        if kubeconfig or context:
+            raise CommandError("--run names a run on this machine, --kubeconfig and --context a cluster: choose one", BAD_INPUT)
+        try:
+            reached = runs.reach(run)
+        except runs.RunError as error:
+            raise CommandError(str(error), BAD_INPUT) from None
+        credentials, there, where = reached.credentials, reached.namespace, f"run {reached.name}"
+    api = (_Talkative if Debugging.on else HttpApi)(credentials, timeouts=PATIENCE)
+    return Target(api, namespace or there or DEFAULT_NAMESPACE, where, credentials, local=run is not None)
+
+
+class _Talkative(HttpApi):
+    """Says what it asks for: `--debug`."""
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None = None,
+        body: Body | Operations = b"",
+        *,
+        content: str = JSON,
+        gzip: bool = False,
+    ) -> Answer:
+        """One request."""
+        _say(method, path, query)
+        return super().request(method, path, query, body, content=content, gzip=gzip)
+
+    def text(self, path: str, query: Mapping[str, str] | None = None) -> HttpText:
+        """One log."""
+        _say("GET", path, query)
+        return super().text(path, query)
+
+
+def _say(method: str, path: str, query: Mapping[str, Any] | None) -> None:
+    asked = "&".join(f"{name}={value}" for name, value in (query or {}).items() if value)
+    typer.echo(f"genericjob: {method} {path}{'?' if asked else ''}{asked}", err=True)
+
+
+def interactive() -> bool:
+    """Whether a person sits at both ends."""
+    return sys.stdin.isatty() and sys.stdout.isatty()

@@ -1,0 +1,72 @@
+"""Runs, jobs and ranks as people see them."""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ENDED = ("Succeeded", "Failed")
+
+
+@dataclass
+class RankView:
+    """A rank."""
+
+    label: str
+    phase: str = "Creating"
+    exit_code: int | None = None
+    message: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """Labels of its containers, by name."""
+    job: str = ""
+    type: str = ""
+    number: int = 0
+    uid: str = ""
+    """Of its pod."""
+    restarts: int = 0
+    since: float = field(default_factory=time.monotonic)
+    """When its pod came, or it became known that there is to be one."""
+    until: float | None = None
+    """When it ended."""
+    stopped: bool = False
+    """The job was over before this rank was."""
+
+    def stop(self) -> None:
+        """The job is over: what has not ended will be ended, and that is no outcome."""
+        self.stopped = True
+        if self.phase not in ENDED:
+            self.phase = "Not started" if self.phase == "Creating" else "Stopped"
+
+    def age(self, now: float) -> float:
+        """Seconds since it began; one that has ended gets no older."""
+        return max(0.0, (now if self.until is None else self.until) - self.since)
+
+
+@dataclass
+class JobView:
+    """A job: its ranks by the names of their pods."""
+
+    name: str
+    ranks: dict[str, RankView] = field(default_factory=dict)
+    phase: str = "Pending"
+    verdict: str = ""
+    namespace: str = "default"
+    content: str = ""
+    """What it consists of, in words."""
+    unhonoured: Sequence[str] = ()
+    restarts: int = 0
+    status: bytes = b""
+    """As it was stored last."""
+    over: bool = False
+    """Ended, or gone."""
+    since: float = field(default_factory=time.monotonic)
+
+
+@dataclass
+class RunView:
+    """All of it."""
+
+    name: str = ""
+    jobs: Sequence[JobView] = ()
+    logs: Path | None = None
+    """Where the files are with what ranks have printed."""

@@ -1,0 +1,146 @@
+"""`genericjob wait`: until a job has ended, or something else has come true.
+
+Exit codes: 0 it has, 1 it cannot any more (the job has failed, or is gone), 2 the command line is wrong, 3 it has not in time.
+"""
+
+import math
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+
+from genericjob.api.names import CONDITION_TYPES, FINAL_PHASES, PHASES
+
+from .failures import BAD_INPUT, TIMED_OUT, CommandError
+from .following import life_of
+from .get import why
+from .jobs import JOBS, Job, MissingError, Names, find, key_of, plain, status_of
+from .options import Context, Kubeconfig, Local, Namespace, Target, target
+
+OVER = "over"
+_DURATION = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s?)?")
+
+For = Annotated[
+    str,
+    typer.Option(
+        "--for", metavar="WHAT", help="end (success or failure), delete, phase=PHASE or condition=TYPE, also condition=TYPE=False."
+    ),
+]
+Timeout = Annotated[
+    str, typer.Option("--timeout", metavar="DURATION", help="How long at most: 90s, 5m, 1h30m. Default: for ever.", show_default=False)
+]
+
+
+def wait(
+    names: Names,
+    what: For = "end",
+    timeout: Timeout = "",
+    namespace: Namespace = None,
+    context: Context = "",
+    kubeconfig: Kubeconfig = "",
+    run: Local = None,
+) -> None:
+    """Wait until a job has succeeded or failed.
+
+    Exit code 0 when it has succeeded (or what --for names is so), 1 when it has failed or was deleted, 2 when the command line is wrong,
+    3 after --timeout.
+    """
+    goal, seconds = parsed(what), duration(timeout)
+    where = target(kubeconfig, context, namespace, run)
+    deadline = time.monotonic() + seconds
+    jobs = [job for name in names if (job := _found(where, name, goal))]
+    failed = []
+    for job in jobs:
+        good, told = reached(where, job, goal, deadline=deadline, seconds=seconds)
+        typer.echo(told)
+        if not good:
+            failed.append(job)
+    if failed:
+        raise typer.Exit(1)
+
+
+def _found(where: Target, name: str, goal: "Goal") -> Job | None:
+    """A job to wait for; one whose end is waited for may be gone already."""
+    try:
+        return find(where, name)
+    except MissingError:
+        if not goal.deletion:
+            raise
+        typer.echo(f"{plain(name)} is deleted")
+        return None
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What is waited for."""
+
+    asked: Callable[[Job], bool]
+    """Whether it is so."""
+    words: str
+    final: bool = True
+    """Whether it will never come after the end of the job."""
+    deletion: bool = False
+
+
+def parsed(text: str) -> Goal:
+    """What `--for` names."""
+    kind, _, rest = text.partition("=")
+    if text == "end":
+        return Goal(lambda job: status_of(job).phase in FINAL_PHASES, OVER)
+    if text == "delete":
+        return Goal(lambda job: False, "deleted", final=False, deletion=True)
+    if kind == "phase":
+        if phase := next((each for each in PHASES if each.lower() == rest.lower()), None):
+            return Goal(lambda job: status_of(job).phase == phase, f"in phase {phase}")
+        raise CommandError(f"{rest!r} is no phase of a job: they are {', '.join(PHASES)}", BAD_INPUT)
+    if kind == "condition":
+        type, _, status = rest.partition("=")
+        status = (status or "True").capitalize()
+        if condition := next((each for each in CONDITION_TYPES if each.lower() == type.lower()), None):
+            return Goal(lambda job: _has(job, condition, status), f"{condition}={status}")
+        raise CommandError(f"{type!r} is no condition of a job: they are {', '.join(CONDITION_TYPES)}", BAD_INPUT)
+    raise CommandError(f"--for {text!r}: write end, delete, phase=PHASE or condition=TYPE", BAD_INPUT)
+
+
+def _has(job: Job, type: str, status: str) -> bool:
+    return any((each.type, each.status) == (type, status) for each in status_of(job).conditions)
+
+
+def duration(text: str) -> float:
+    """Seconds that a text like `1h30m` stands for; nothing is for ever."""
+    if not text:
+        return math.inf
+    found = _DURATION.fullmatch(text)
+    if not found or not any(found.groups()):
+        raise CommandError(f"{text!r} is no length of time: write 90s, 5m or 1h30m", BAD_INPUT)
+    hours, minutes, seconds = found.groups()
+    return int(hours or 0) * 3600 + int(minutes or 0) * 60 + float(seconds or 0)
+
+
+def reached(where: Target, job: Job, goal: Goal, *, deadline: float, seconds: float) -> tuple[bool, str]:
+    """Wait for one job: whether all is well, and what is to be told."""
+    name = key_of(job).name
+    if answer := _answer(job, goal):  # however short the time is
+        return answer
+    for found in life_of(where, JOBS, job, deadline=deadline):
+        if found is None:
+            return goal.deletion, f"{name} is deleted" if goal.deletion else f"{name} was deleted before it was {goal.words}"
+        job = found
+        if answer := _answer(job, goal):
+            return answer
+    phase, told = status_of(job).phase, why(job)
+    raise CommandError(f"{name} is not {goal.words} after {seconds:g} s: it is {phase}{f' ({told})' if told else ''}", TIMED_OUT)
+
+
+def _answer(job: Job, goal: Goal) -> tuple[bool, str] | None:
+    name, phase = key_of(job).name, status_of(job).phase
+    if goal.asked(job):
+        if goal.words != OVER:
+            return True, f"{name} is {goal.words}"
+        return phase == "Succeeded", f"{name} {'succeeded' if phase == 'Succeeded' else 'failed'}: {why(job)}"
+    if goal.final and phase in FINAL_PHASES:
+        return False, f"{name} has {phase.lower()} and will not be {goal.words} any more: {why(job)}"
+    return None

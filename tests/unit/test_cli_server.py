@@ -1,0 +1,324 @@
+"""Commands against a server without a cluster: the API in memory as a run serves it, and one that has no definition of our kind."""
+
+import os
+import socket
+import sys
+import threading
+
+import pytest
+import yaml
+
+from genericjob.api import crd
+from genericjob.cli.channels import PLAIN, WITH_CLOSE
+from genericjob.cli.main import main
+from genericjob.local import runs
+from genericjob.local.memory import MemoryApi
+from genericjob.local.serving import ApiServer
+from genericjob.reconcile.errors import ApiError
+from genericjob.reconcile.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, EVENTS, Key, raw
+from harness.clusters import eventually
+from harness.kubelet.door import run
+from harness.kubelet.websockets import Channels, accept
+from harness.scripted import ScriptedServer, answer
+
+JOBS = raw("batch.tensorstack.dev", "v1beta1", "genericjobs", "GenericJob")
+
+
+def a_job(name="train", **spec):
+    template = {"spec": {"containers": [{"name": "main", "image": "a"}]}}
+    replicas = [{"type": "worker", "replicas": 2, "template": template}]
+    return {
+        "apiVersion": JOBS.api_version,
+        "kind": JOBS.kind,
+        "metadata": {"name": name},
+        "spec": {"replicaSpecs": replicas, **spec},
+    }
+
+
+@pytest.fixture
+def call(monkeypatch, capfd):
+    """`call("get", …)`: exit code, output, complaints."""
+
+    def called(*words):
+        monkeypatch.setattr(sys, "argv", ["genericjob", *words])
+        code = 0
+        try:
+            main()
+        except SystemExit as end:
+            code = end.code or 0
+            if isinstance(code, str):  # as Python itself does at the end of a program
+                print(code, file=sys.stderr)
+                code = 1
+        out, err = capfd.readouterr()
+        return code, out, err
+
+    return called
+
+
+@pytest.fixture
+def served(monkeypatch, tmp_path):
+    """An API and its server, which commands find as the only run on this machine."""
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "runtime"))
+    api = MemoryApi()
+    api.create(CUSTOM_RESOURCE_DEFINITIONS, crd.definition())
+    server = ApiServer(api)
+    server.start()
+    registration = runs.register("hello")
+    registration.announce(server.host, server.port, token=server.token, namespace="default")
+    yield api, server
+    registration.close()
+    server.stop()
+
+
+@pytest.fixture
+def api(served):
+    return served[0]
+
+
+# ------------------------------------------------------------------------------------------------ a run
+
+
+def test_a_job_of_a_run_is_applied_listed_described_and_deleted(api, call, tmp_path):
+    (tmp_path / "job.yaml").write_text(yaml.safe_dump(a_job()))
+    assert call("apply", "--run", "-", str(tmp_path / "job.yaml")) == (0, "genericjob/train created\n", "")
+    assert call("apply", "--run", "-", str(tmp_path / "job.yaml")) == (0, "genericjob/train unchanged\n", "")
+    code, out, _ = call("get", "--run", "hello")
+    assert (code, out.splitlines()[1].split()[:4]) == (0, ["train", "Pending", "0/2", "0"])
+    assert "none has looked at this job yet" in call("describe", "--run", "-", "train")[1]
+    assert call("delete", "--run", "-", "train") == (0, "train deleted\n", "")
+    assert call("get", "--run", "-") == (0, "", "There are no jobs in namespace default (run hello).\n")
+
+
+def test_what_happened_to_pods_of_an_earlier_job_is_another_story(api, call):
+    made = api.create(JOBS, a_job(), "default").object["metadata"]
+    for name, at in (("old", "2020-01-01T00:00:00Z"), ("new", made["creationTimestamp"])):
+        about = {"apiVersion": "v1", "kind": "Pod", "namespace": "default", "name": "train-worker-1", "uid": name}
+        event = {"metadata": {"name": name}, "involvedObject": about, "reason": "Scheduled", "message": f"the {name} one", "type": "Normal"}
+        api.create(EVENTS, event | {"firstTimestamp": at, "lastTimestamp": at, "count": 1}, "default")
+    story = call("describe", "--run", "-", "train")[1].partition("What happened:")[2]
+    assert ["worker-1", "Scheduled:", "the", "new", "one"] in [line.split()[1:] for line in story.splitlines()]
+    assert "the old one" not in story
+
+
+def test_logs_of_a_job_without_pods_say_so(api, call):
+    api.create(JOBS, a_job(), "default")
+    told = "genericjob: worker-0 has no pod yet\ngenericjob: worker-1 has no pod yet\n"
+    assert call("logs", "--run", "-", "train") == (0, "", told)
+    assert call("logs", "--run", "-", "train", "-c", "mian") == (2, "", "genericjob: there is no container mian: there are main\n")
+    assert call("logs", "--run", "-", "train", "--previous")[2].endswith("none of these ranks has failed\n")
+    assert call("exec", "--run", "-", "train", "--rank", "worker-0", "--", "true") == (1, "", "genericjob: worker-0 has no pod\n")
+
+
+def test_a_name_that_is_nearly_right_in_a_run(api, call):
+    api.create(JOBS, a_job(), "default")
+    message = "genericjob: there is no job trian in namespace default (run hello): did you mean train?\n"
+    for command in ("describe", "logs", "wait", "pause", "resume", "debug", "watch", "delete"):
+        assert call(command, "--run", "-", "trian") == (1, "", message)
+    assert call("exec", "--run", "-", "trian", "--", "true") == (1, "", message)
+
+
+def test_pause_resume_and_debug_turn_switches_and_nothing_else(api, call):
+    api.create(JOBS, a_job(runMode={"pause": {"enabled": False, "resumeSpecs": [{"type": "worker"}]}}), "default")
+
+    def mode():
+        return api.get(JOBS, Key("default", "train"))["spec"]["runMode"]
+
+    assert call("pause", "--run", "-", "train", "--no-wait") == (0, "train is being paused\n", "")
+    assert mode()["pause"] == {"enabled": True, "resumeSpecs": [{"type": "worker", "skipInitContainer": False}]}
+    assert call("resume", "--run", "-", "train") == (0, "train goes on\n", "")
+    assert not mode()["pause"]["enabled"]
+    assert call("resume", "--run", "-", "train") == (0, "train is not paused\n", "")
+    assert call("debug", "--run", "-", "train") == (0, "train: debug is on\n", "")
+    assert mode()["debug"]["enabled"]
+    assert call("debug", "--run", "-", "train", "--off") == (0, "train: debug is off\n", "")
+    assert not mode()["debug"]["enabled"]
+    assert call("debug", "--run", "-", "train", "--off", "--rank", "worker-0")[0] == 2
+
+
+def test_a_job_that_is_suspended_is_resumed_as_well(api, call):
+    api.create(JOBS, a_job(suspend=True), "default")
+    assert call("resume", "--run", "-", "train") == (0, "train goes on\n", "")
+    assert not api.get(JOBS, Key("default", "train"))["spec"]["suspend"]
+
+
+def test_a_pause_that_does_not_come_in_time(api, call):
+    api.create(JOBS, a_job(), "default")
+    code, _, complaint = call("pause", "--run", "-", "train", "--timeout", "1s")
+    assert (code, complaint.startswith("genericjob: train is not paused after 1 s")) == (3, True)
+
+
+def test_a_pause_of_before_is_not_the_one_that_was_asked_for(api, call):
+    made = api.create(JOBS, a_job(), "default").object
+    api.replace_status(JOBS, Key("default", "train"), made | {"status": {"phase": "Paused", "observedGeneration": 1}})
+    assert call("pause", "--run", "-", "train", "--timeout", "1s")[0] == 3
+    api.patch(JOBS, Key("default", "train"), {"status": {"observedGeneration": 2}}, subresource="status")
+    assert call("pause", "--run", "-", "train") == (0, "train is paused\n", "")
+
+
+def test_a_job_that_is_deleted_while_it_is_waited_for(api, call):
+    made = api.create(JOBS, a_job(), "default").object
+
+    def replace():
+        api.delete(JOBS, Key("default", "train"), uid=made["metadata"]["uid"])
+        api.create(JOBS, a_job(), "default")  # the name alone does not make it the same
+
+    timer = threading.Timer(0.3, replace)
+    timer.start()
+    assert call("wait", "--run", "-", "train") == (1, "train was deleted before it was over\n", "")
+    timer.join()
+    assert call("wait", "--run", "-", "nobody", "--for", "delete") == (0, "nobody is deleted\n", "")
+
+
+def test_what_a_job_made_can_be_left_behind(api, call):
+    made = api.create(JOBS, a_job(), "default").object
+    owner = {"apiVersion": JOBS.api_version, "kind": JOBS.kind, "name": "train", "uid": made["metadata"]["uid"], "controller": True}
+    api.create(CONFIG_MAPS, {"metadata": {"name": "kept", "ownerReferences": [owner]}}, "default")
+    assert call("delete", "--run", "-", "train", "--cascade", "orphan")[0] == 0
+    eventually(lambda: not api.get(CONFIG_MAPS, Key("default", "kept"))["metadata"].get("ownerReferences"))
+
+
+def test_a_run_that_ends_while_a_job_is_waited_for(served, call):
+    api, server = served
+    api.create(JOBS, a_job(), "default")
+    timer = threading.Timer(0.5, server.stop)
+    timer.start()
+    assert call("wait", "--run", "-", "train") == (1, "", "genericjob: the run hello has ended\n")
+    timer.join()
+
+
+def test_a_run_can_be_checked(api, call):
+    code, out, _ = call("check", "--run", "-")
+    assert code == 0
+    assert "genericjobs.batch.tensorstack.dev v1beta1\n" in out
+
+
+def test_options_that_exclude_each_other(api, call):
+    assert call("delete", "--run", "-")[0] == 2
+    assert call("delete", "--run", "-", "train", "--all")[0] == 2
+    assert call("get", "--run", "-", "train", "-A")[0] == 2
+    assert call("exec", "--run", "-", "train")[0] == 2
+    assert call("apply", "--run", "-", "--dry-run", "server", "job.yaml")[0] == 2
+    assert call("logs", "--run", "-", "train", "--tail", "-2")[0] == 2
+
+
+def test_debug_shows_requests_and_where_a_failure_came_from(api, call):
+    code, _, told = call("--debug", "get", "--run", "-", "nobody")
+    assert code == 1
+    assert "genericjob: GET /apis/batch.tensorstack.dev/v1beta1/namespaces/default/genericjobs/nobody\n" in told
+    assert "Traceback" in told
+    assert "Traceback" not in call("get", "--run", "-", "nobody")[2]
+
+
+# ------------------------------------------------------------------------------------------------ a server without our kind
+
+
+def test_a_cluster_that_does_not_know_our_kind(call, tmp_path):
+    with ScriptedServer(answer(404, b"404 page not found\n")) as server:
+        url = f"http://127.0.0.1:{server.credentials().current.port}"
+        (tmp_path / "config").write_text(
+            yaml.safe_dump(
+                {
+                    "current-context": "it",
+                    "contexts": [{"name": "it", "context": {"cluster": "it"}}],
+                    "clusters": [{"name": "it", "cluster": {"server": url}}],
+                }
+            )
+        )
+        code, out, complaint = call("get", "--kubeconfig", str(tmp_path / "config"))
+    assert (code, out, complaint.count("\n")) == (1, "", 1)
+    assert "is its CustomResourceDefinition installed?" in complaint
+    assert "python -m genericjob.api | kubectl apply --server-side -f -" in complaint
+
+
+# ------------------------------------------------------------------------------------------------ commands in containers
+
+
+class Container:
+    """One that runs each command as a process of this machine, and speaks the newest version it is asked for."""
+
+    def __init__(self, *, refuse=b""):
+        self.asked = []
+        self._refuse = refuse
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self._listener.getsockname()[1]
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+        self._thread.start()
+
+    def _serve(self):
+        peer, _ = self._listener.accept()
+        with peer, peer.makefile("rb") as source, peer.makefile("wb") as sink:
+            head = b"".join(iter(source.readline, b"\r\n")).decode()
+            headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in head.splitlines()[1:])}
+            self.asked = headers["sec-websocket-protocol"].split(",")
+            if self._refuse:
+                sink.write(b"HTTP/1.1 403 Forbidden\r\nContent-Length: %d\r\n\r\n%s" % (len(self._refuse), self._refuse))
+                return
+            key = accept(headers["sec-websocket-key"])
+            sink.write(
+                f"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+                f"Sec-WebSocket-Accept: {key}\r\nSec-WebSocket-Protocol: {self.asked[0]}\r\n\r\n".encode()
+            )
+            sink.flush()
+            channels = Channels(source, sink)
+            query = head.split()[1].partition("?")[2].split("&")
+            words = [each.removeprefix("command=") for each in query if each.startswith("command=")]
+            channels.tell(run(channels, words, "pod", terminal=False, stdin="stdin=true" in query))
+
+    def close(self):
+        self._listener.close()
+        self._thread.join(5.0)
+
+
+@pytest.fixture
+def session(monkeypatch, tmp_path):
+    """`session(words)`: run a command in a container, and return its exit code."""
+    from genericjob.cli.channels import Session
+    from genericjob.reconcile.access import Access
+
+    containers = []
+
+    def made(*words, stdin=None, refuse=b""):
+        container = Container(refuse=refuse)
+        containers.append(container)
+        if stdin is not None:
+            (tmp_path / "in").write_bytes(stdin)
+            monkeypatch.setattr(sys, "stdin", open(tmp_path / "in"))  # noqa: SIM115 - closed with the test
+        access = Access("127.0.0.1", container.port, source="test")
+        return Session(access, Key("n", "p"), "c", words, stdin=stdin is not None, terminal=False).run(), container
+
+    yield made
+    for each in containers:
+        each.close()
+
+
+def test_the_end_of_the_input_is_told_where_it_matters(session, capfdbinary):
+    text = b"some input\n" * 5000
+    code, container = session("cat", stdin=text)
+    assert (code, container.asked) == (0, [WITH_CLOSE, PLAIN])
+    assert capfdbinary.readouterr().out == text
+
+
+def test_without_input_the_version_that_all_servers_speak_is_enough(session, capfd):
+    code, container = session("false")
+    assert (code, container.asked) == (1, [PLAIN])
+
+
+def test_who_may_not_run_commands_hears_it_in_the_words_of_the_server(session):
+    refusal = b'{"kind":"Status","code":403,"reason":"Forbidden","message":"pods p is forbidden"}'
+    with pytest.raises(ApiError, match="pods p is forbidden") as raised:
+        session("true", refuse=refusal)
+    assert raised.value.code == 403
+
+
+def test_nobody_reads(tmp_path, monkeypatch):
+    from genericjob.cli.following import Newsroom, unheard
+
+    reader, writer = os.pipe()
+    with open(writer, "w") as out:
+        monkeypatch.setattr(sys, "stdout", out)
+        assert not unheard()
+        os.close(reader)
+        assert unheard()
+        with pytest.raises(BrokenPipeError):
+            Newsroom().next()
+        monkeypatch.undo()

@@ -1,0 +1,302 @@
+"""`genericjob run` as people call it: a program of its own, with exit codes, on a pipe or a terminal."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+
+from harness.terminal import on_terminal
+
+GENERICJOB = [sys.executable, "-m", "genericjob.cli"]
+PATIENCE = 60.0
+
+
+def job(script, *, replicas=1, name="j", **spec):
+    container = {"name": "main", "image": "none", "command": ["sh", "-c", script]}
+    part = {"type": "w", "replicas": replicas, "template": {"spec": {"containers": [container], **spec.pop("pod", {})}}}
+    part |= spec.pop("part", {})
+    return {
+        "apiVersion": "batch.tensorstack.dev/v1beta1",
+        "kind": "GenericJob",
+        "metadata": {"name": name},
+        "spec": {"replicaSpecs": [part], **spec},
+    }
+
+
+@pytest.fixture
+def env(tmp_path):
+    """Directories of the test's own; programs of its runs can be found by the marker in their environment."""
+    return {**os.environ, "XDG_RUNTIME_DIR": str(tmp_path / "r"), "XDG_STATE_HOME": str(tmp_path / "s"), "MARKER": str(tmp_path)}
+
+
+@pytest.fixture
+def manifest(tmp_path):
+    def write(*documents, name="m.yaml"):
+        file = tmp_path / name
+        file.write_text("\n---\n".join(each if isinstance(each, str) else yaml.safe_dump(each) for each in documents))
+        return str(file)
+
+    return write
+
+
+@pytest.fixture
+def run(env):
+    def call(*arguments, stdin=None):
+        argv = [*GENERICJOB, "run", *arguments]
+        return subprocess.run(argv, env=env, input=stdin, capture_output=True, text=True, timeout=PATIENCE)
+
+    return call
+
+
+def programs(tmp_path):
+    """Processes that carry the test's marker."""
+    wanted, found = f"MARKER={tmp_path}".encode(), []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            try:
+                if wanted in (entry / "environ").read_bytes().split(b"\0"):
+                    found.append(int(entry.name))
+            except OSError:  # it has ended
+                continue
+    return found
+
+
+def eventually(question):
+    deadline = time.monotonic() + PATIENCE
+    while not question():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+# ------------------------------------------------------------------------------------------------ exit codes
+
+
+def test_several_files_and_standard_input_make_one_run(run, manifest):
+    settings = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings"}, "data": {"a": "one"}}
+    reads = job("echo $A")
+    env = [{"name": "A", "valueFrom": {"configMapKeyRef": {"name": "settings", "key": "a"}}}]
+    reads["spec"]["replicaSpecs"][0]["template"]["spec"]["containers"][0]["env"] = env
+    result = run(manifest(reads), "-", stdin=yaml.safe_dump(settings))
+    assert (result.returncode, result.stderr) == (0, "")
+    assert "w-0 | one" in result.stdout.splitlines()
+    assert "j: not honoured here: image" in result.stdout
+    assert "\x1b" not in result.stdout
+
+
+def test_a_rule_that_fails_the_job_is_exit_code_1(run, manifest):
+    result = run(manifest(job("exit 7", failureRules=[{"w": [0]}])))
+    assert result.returncode == 1
+    assert result.stdout.splitlines()[-1] == 'j failed: The job is failed with rule: {"w":[0]}'
+
+
+def test_a_program_that_is_not_there_is_exit_code_1(run, manifest):
+    missing = job("")
+    missing["spec"]["replicaSpecs"][0]["template"]["spec"]["containers"][0]["command"] = ["no-such-program"]
+    result = run(manifest(missing))
+    assert result.returncode == 1
+    assert "there is no program 'no-such-program' on this machine" in result.stdout
+
+
+def test_a_bad_manifest_is_exit_code_2_and_says_all_that_is_wrong(run, manifest):
+    bad = job("true", nonsense=1)
+    bad["spec"]["replicaSpecs"][0]["replicas"] = -1
+    file = manifest(bad)
+    result = run(file)
+    assert (result.returncode, result.stdout) == (2, "")
+    told = result.stderr.splitlines()
+    assert len(told) == 2
+    assert all(re.match(rf"genericjob: {re.escape(file)}:\d+: error: spec\.", line) for line in told)
+
+
+def test_a_missing_secret_is_exit_code_2(run, manifest):
+    lacks = job("true")
+    env = [{"name": "A", "valueFrom": {"secretKeyRef": {"name": "absent", "key": "a"}}}]
+    lacks["spec"]["replicaSpecs"][0]["template"]["spec"]["containers"][0]["env"] = env
+    result = run(manifest(lacks))
+    assert result.returncode == 2
+    assert result.stderr == "genericjob: j: all ranks that have not ended wait for what no file has: w-0: Secret 'absent' not found\n"
+
+
+def test_strict_refuses_what_a_process_cannot_honour(run, manifest):
+    result = run("--strict", manifest(job("true", pod={"nodeSelector": {"a": "b"}})))
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr.startswith("genericjob: j: not honoured by a process: ")
+    assert "nodeSelector" in result.stderr
+
+
+# ------------------------------------------------------------------------------------------------ for machines
+
+
+def test_json_has_an_object_for_everything_that_happens(run, manifest, tmp_path):
+    script = f"echo '[hi] \"you\"'; [ -e {tmp_path}/n ] || {{ touch {tmp_path}/n; exit 3; }}"
+    result = run("-o", "json", manifest(job(script, part={"restartPolicy": {"policy": "OnFailure", "limit": 1}})))
+    assert result.returncode == 0
+    events = [json.loads(line) for line in result.stdout.splitlines()]
+    assert [events[0]["event"], events[-1]["event"]] == ["begin", "end"]
+    assert (events[0]["run"], events[0]["jobs"]) == ("j", ["j"])
+    line = next(event for event in events if event["event"] == "line")
+    assert {key: line[key] for key in ("job", "type", "rank", "container", "text")} == {
+        "job": "j",
+        "type": "w",
+        "rank": 0,
+        "container": "main",
+        "text": '[hi] "you"',
+    }
+    failed = next(event for event in events if event["event"] == "rank" and event["phase"] == "Failed")
+    assert (failed["exitCode"], failed["restarts"], failed["message"]) == (3, 1, "failed with exit code 3, restart 1 of 1")
+    assert "Succeeded" in [event["phase"] for event in events if event["event"] == "job"]
+    end = events[-1]
+    assert end["exitCode"] == 0
+    assert end["jobs"][0]["status"]["phase"] == "Succeeded"
+    assert end["jobs"][0]["message"].startswith("succeeded: ")
+    assert sorted(path.name for path in Path(end["logs"]).rglob("*.log")) == ["main.log", "main.log"]
+
+
+# ------------------------------------------------------------------------------------------------ two hundred, two at once
+
+
+def test_two_hundred_ranks_run_and_their_lines_all_come(run, manifest):
+    result = run(manifest(job("echo I am $(rank); echo bye", replicas=200)))
+    assert result.returncode == 0
+    said = {line.partition("| ")[2] for line in result.stdout.splitlines() if "I am" in line}
+    assert said == {f"I am {rank}" for rank in range(200)}
+    assert "200 ranks, 200 succeeded" in result.stdout
+
+
+def test_two_runs_at_once_have_names_and_networks_of_their_own(manifest, env, tmp_path):
+    file = manifest(job(f"echo $(service.w[0].host); until [ -e {tmp_path}/go ]; do sleep 0.05; done", service={"ports": [{"port": 1}]}))
+    argv = [*GENERICJOB, "run", "-o", "json", file]
+    both = [subprocess.Popen(argv, env=env, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    try:
+        hosts, names = [], []
+        for program in both:
+            for line in program.stdout:
+                event = json.loads(line)
+                names += [event["run"]] if event["event"] == "begin" else []
+                if event["event"] == "line":
+                    hosts.append(event["text"])
+                    break
+        (tmp_path / "go").touch()
+        for program in both:
+            program.stdout.read()
+            assert program.wait(PATIENCE) == 0
+    finally:
+        for program in both:
+            program.kill()
+            program.wait()
+            program.stdout.close()
+    assert sorted(names) == ["j", "j-2"]
+    assert len(set(hosts)) == 2
+
+
+def test_a_run_is_paused_and_resumed_by_commands(manifest, env, tmp_path):
+    script = f"echo >> {tmp_path}/n; echo run $(wc -l < {tmp_path}/n); [ $(wc -l < {tmp_path}/n) -ge 2 ] || sleep 600"
+    argv = [*GENERICJOB, "run", "-o", "json", "--name", "mine", manifest(job(script))]
+    with subprocess.Popen(argv, env=env, stdout=subprocess.PIPE, text=True) as program:
+        events = map(json.loads, program.stdout)
+        assert next(event["text"] for event in events if event["event"] == "line") == "run 1"
+        subprocess.run([*GENERICJOB, "pause", "j", "--run", "mine"], env=env, check=True, timeout=PATIENCE)
+        paused = next(event for event in events if event["event"] == "job" and event["phase"] == "Paused")
+        assert paused["message"] == "Paused: `genericjob resume j --run mine` lets it go on"
+        subprocess.run([*GENERICJOB, "resume", "j", "--run", "mine"], env=env, check=True, timeout=PATIENCE)
+        assert next(event["text"] for event in events if event["event"] == "line") == "run 2"
+        assert list(events)[-1]["exitCode"] == 0
+    assert program.returncode == 0
+
+
+# ------------------------------------------------------------------------------------------------ on a terminal
+
+
+def test_a_terminal_shows_lines_in_colours_above_a_table_of_ranks(manifest, env, tmp_path):
+    script = f"echo hello; until [ -e {tmp_path}/go ]; do sleep 0.05; done"
+    with on_terminal([*GENERICJOB, "run", manifest(job(script, replicas=2))], env=env) as run:
+        assert run.until(lambda screen: _rows(screen) == {"w-0": "Running", "w-1": "Running"})
+        assert run.until(lambda screen: sum("| hello" in line for line in screen.seen) == 2)
+        assert run.until(lambda screen: any("j   Running" in line for line in screen.seen))
+        table = run.screen.seen
+        rule = next(number for number, line in enumerate(table) if line.startswith("───"))
+        assert any("| hello" in line for line in table[:rule])
+        assert table[rule + 1].startswith("j   Running   0 of 2 succeeded")
+        assert table[rule + 2].split() == ["RANK", "PHASE", "RESTARTS", "EXIT", "CODE", "AGE"]
+        assert len(table) - rule <= 13
+        (tmp_path / "go").touch()
+        assert run.end() == 0
+    assert re.search("\x1b\\[36mw-[01] \\|\x1b\\[0m hello", run.raw)
+    assert not any(line.startswith("───") for line in run.screen.all)
+    assert run.screen.seen[-2].startswith("j succeeded")
+
+
+def _rows(screen):
+    found = [line.split() for line in screen.seen if line.startswith("w-") and "|" not in line and "*" not in line]
+    return {row[0]: row[1] for row in found if len(row) > 1}
+
+
+def test_a_small_terminal_gets_a_summary_and_is_never_filled(manifest, env, tmp_path):
+    says = "echo $(rank) says something that is longer than the line; [ $(rank) != 3 ] || exit 3"
+    script = f"{says}; until [ -e {tmp_path}/go ]; do sleep 0.05; done"
+    file = manifest(job(script, replicas=8, failureRules=[{"w": [0]}], successRules=[{"w": [0, 1]}]))
+    with on_terminal([*GENERICJOB, "run", file], columns=40, rows=10, env=env) as run:
+        assert run.until(lambda screen: any("8 x w: 7 running, 1 failed" in line for line in screen.seen))
+        assert run.until(lambda screen: any(line.startswith("w-3") and "Failed" in line and "*" not in line for line in screen.seen))
+        rule = next(number for number, line in enumerate(run.screen.seen) if line.startswith("───"))
+        assert len([line for line in run.screen.seen[rule:] if line]) <= 5
+        run.resize(30, 10)
+        (tmp_path / "go").touch()
+        assert run.end() == 0
+
+
+def test_a_terminal_without_colours_or_without_a_table(manifest, env):
+    file = manifest(job("printf 'a\\033[2Jb\\rover\\n'"))
+    with on_terminal([*GENERICJOB, "run", file], env={**env, "NO_COLOR": "1"}) as run:
+        assert run.end() == 0
+        assert not re.search("\x1b\\[[0-9;]*3[0-9]m", run.raw)
+        assert "w-0 | over" in run.screen.all
+    with on_terminal([*GENERICJOB, "run", "--plain", manifest(job("echo hello"))], env=env) as run:
+        assert run.end() == 0
+        assert "───" not in run.raw
+        assert "\x1b[36mw-0 |\x1b[0m hello" in run.raw
+
+
+# ------------------------------------------------------------------------------------------------ Ctrl-C
+
+
+def test_ctrl_c_asks_programs_to_end_and_leaves_none(manifest, env, tmp_path):
+    script = "trap 'echo bye; exit 0' TERM; (sleep 600 &); echo up; while :; do sleep 600 & wait; done"
+    with on_terminal([*GENERICJOB, "run", manifest(job(script, replicas=2))], env=env) as run:
+        assert run.until(lambda screen: sum("| up" in line for line in screen.seen) == 2)
+        run.type("\x03")
+        assert run.end() == 130
+        assert sum("| bye" in line for line in run.screen.all) == 2
+        assert "j was interrupted" in run.screen.seen
+    eventually(lambda: not programs(tmp_path))
+
+
+def test_a_second_ctrl_c_kills_and_leaves_none(manifest, env, tmp_path):
+    script = "trap 'echo no' TERM; echo up; while :; do sleep 600 & wait; done"
+    file = manifest(job(script, pod={"terminationGracePeriodSeconds": 600}))
+    with on_terminal([*GENERICJOB, "run", file], env=env) as run:
+        assert run.until(lambda screen: any("| up" in line for line in screen.seen))
+        run.type("\x03")
+        assert run.until(lambda screen: any("| no" in line for line in screen.seen))
+        run.type("\x03")
+        assert run.end() == 130
+    eventually(lambda: not programs(tmp_path))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the group of a killed run's programs goes on")
+def test_a_run_that_is_killed_leaves_none(manifest, env, tmp_path):
+    argv = [*GENERICJOB, "run", manifest(job("(setsid sleep 600 &); echo up; sleep 600", replicas=2))]
+    program = subprocess.Popen(argv, env=env, stdout=subprocess.PIPE, text=True)
+    with program.stdout:
+        up = sum("| up" in line for _, line in zip(range(2), (line for line in program.stdout if "| up" in line), strict=False))
+        assert up == 2
+        program.send_signal(signal.SIGKILL)
+        program.wait(PATIENCE)
+        eventually(lambda: not programs(tmp_path))
