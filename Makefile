@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 CLUSTER := $(PYTHON) hack/cluster
-CODE := genericjob hack bench tests
+CODE := genericjob hack bench examples tests
 TESTERS ?= 3
 
 .DEFAULT_GOAL := help
@@ -105,7 +105,7 @@ lint: $(READY) ## ruff, mypy --strict, import-linter
 	@echo "== Lint: ruff, mypy, import-linter"
 	@$(BIN)/ruff check $(CODE)
 	@$(BIN)/ruff format --check --quiet $(CODE)
-	@$(BIN)/mypy genericjob hack/cluster tests/harness bench
+	@$(BIN)/mypy genericjob hack/cluster hack/capture tests/harness bench
 	@$(BIN)/lint-imports --no-cache --no-logo
 
 .PHONY: format
@@ -121,12 +121,20 @@ bench: $(READY) programs ## Measure, and write docs/benchmarks.md anew (quiet ma
 bench-quick: $(READY) programs ## One job of 1,000 ranks against the bare limit: docs/benchmarks-controller.md (quiet machine, 2 minutes)
 	@PYTHONPATH=hack:tests $(BIN)/python -m bench.quick $(OPTIONS)
 
+.PHONY: bench-engine
+bench-engine: $(READY) ## What a rank costs under genericjob run: docs/benchmarks-engine.md (quiet machine, minutes)
+	@$(BIN)/python -m bench.engine $(OPTIONS)
+
 # ------------------------------------------------------------------------------------------------ a job to look at
 
 .PHONY: run
 run: $(READY) ## Run a distributed job on this machine: no cluster, programs in place of containers
-	@echo "== genericjob run examples/hello.yaml: one server and three workers find each other, on this machine and without a cluster"
+	@echo "== genericjob run examples/hello.yaml: one server, three workers, and no cluster"
 	@$(BIN)/genericjob run examples/hello.yaml
+
+.PHONY: picture
+picture: $(READY) ## Draw what `make run` prints: docs/images/run.svg
+	@PYTHONPATH=hack $(BIN)/python -m capture --output docs/images/run.svg make run
 
 # ------------------------------------------------------------------------------------------------ a cluster to play with
 
