@@ -81,6 +81,7 @@ class Reason:
     NAME_CONFLICT: Final = "NameConflict"
     PREDECESSOR_ENDING: Final = "PredecessorEnding"
     INVALID_SPEC: Final = "InvalidSpec"
+    STATUS_TOO_LARGE: Final = "StatusTooLarge"
     UNRESOLVED_VARIABLES: Final = "UnresolvedVariables"
     RULE_NEVER_FIRES: Final = "RuleNeverFires"
     UNKNOWN_TYPE: Final = "UnknownType"

@@ -100,6 +100,7 @@ class Task(_Status, frozen=True, omit_defaults=True):
     failures: Annotated[tuple[Failure, ...], Meta(description="The last failures of the first hundred ranks that failed.")] = ()
     failed_exit_codes: Annotated[dict[str, int], Meta(description="How many failures there were, by exit code.")] = {}
     replicas: Annotated[tuple[Replica, ...], Meta(description="The replicas, by rank; of more than 1,000 only those that failed.")] = ()
+    unlisted: Annotated[int, Meta(description="How many replicas are not in that list, because there are too many.")] = 0
     status: Annotated[tuple[Replica, ...], Meta(description="Deprecated: another name of replicas, for jobs of up to 100.")] = ()
 
 

@@ -34,7 +34,7 @@ from .departures import Departures
 from .job import Job
 from .observe import Observation, observe
 from .resource import JOBS, Reader, StoredJob, UnreadableStatusError, identity, read_status, status_body
-from .status import MESSAGE_LIMIT, troubled
+from .status import MESSAGE_LIMIT, shortened, troubled
 
 log = logging.getLogger(__name__)
 
@@ -155,14 +155,25 @@ class JobController:
         except ApiError as error:
             if error.conflict or error.not_found:
                 return False
+            if error.too_large:
+                return self._put_less(stored, status, error)
             raise  # IF IT IS UNKNOWN WHETHER IT HAPPENED the next try settles it: it conflicts, or it is the first
         self._own_writes.record(stored.uid, JOBS, stored.namespace, written.resource_version)
         self._coalescer.wrote(stored.uid)
         return True
 
+    def _put_less(self, stored: StoredJob, status: GenericJobStatus, error: ApiError) -> bool:
+        """The job fills its object by itself: its status goes without all that only people read."""
+        short = shortened(status)
+        told = "The status goes without its lists, because it does not fit" if short != status else "The status cannot be stored"
+        self._recorder.event(_reference(identity(stored)), "Warning", Reason.STATUS_TOO_LARGE, f"{told}: {error.message}")
+        if short == status:
+            raise error
+        return self._put(stored, short)
+
     def _show(self, stored: StoredJob, job: Job, status: GenericJobStatus, *, again: float | None) -> Result:
         """Let people see how the job stands, at most once a second."""
-        if status == job.status:
+        if job.status in (status, shortened(status)):  # the short one is stored where the other did not fit
             return DONE if again is None else Result.again_in(again)
         if wait := self._coalescer.due(stored.uid):
             return Result.again_in(wait if again is None else min(wait, again))

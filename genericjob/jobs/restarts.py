@@ -16,7 +16,7 @@ from typing import Literal
 
 from genericjob.api.names import DEBUG_ANNOTATION
 from genericjob.api.spec import ReplicaSpec, RestartPolicy
-from genericjob.reconcile.objects import Pod
+from genericjob.reconcile.objects import Container, Pod
 
 from .course import Course
 from .job import Job
@@ -142,9 +142,16 @@ def disrupted(pod: Pod) -> bool:
     return pod.phase == "Failed" and any(found.type == DISRUPTION and found.status == "True" for found in pod.conditions)
 
 
+def failed_containers(pod: Pod) -> tuple[Container, ...]:
+    """Those that made a pod fail. Where the program itself failed nobody else did: what its sidecars answer to their end says nothing."""
+    if pod.phase == "Succeeded":
+        return ()
+    return tuple(found for found in pod.containers if found.exit_code) or tuple(found for found in pod.init_containers if found.exit_code)
+
+
 def exit_codes(pod: Pod) -> set[int]:
-    """Exit codes of the containers that failed."""
-    return {found.exit_code for found in (*pod.init_containers, *pod.containers) if found.exit_code}
+    """Exit codes of the containers that made a pod fail."""
+    return {found.exit_code for found in failed_containers(pod) if found.exit_code}
 
 
 def _ends(job: Job, seen: Observation, course: Course) -> Iterator[End]:
@@ -156,11 +163,11 @@ def _ends(job: Job, seen: Observation, course: Course) -> Iterator[End]:
             before = course.job_restarts if together else part.ledger.charged.get(rank, 0)
             judgement = judge(pod, replicas, before, debugged=debugged)
             charges = before + (judgement == "charged")
-            yield End(part.type, rank, pod.name, pod, judgement, False, charges, replicas.restart_policy.most, together)
+            limit = replicas.restart_policy.most
+            yield End(part.type, rank, pod.name, pod, judgement, charges=charges, limit=limit, together=together)
         for rank, pod in part.lost.items():
             yield End(part.type, rank, pod.name, pod, "uncharged", lost=True, together=together)
-        complete = job.status.phase == "Running" and not course.paused  # the phase stays until a pause has emptied the job
-        if together and complete and not part.ends and not part.lost and None in part.pods:
+        if together and job.status.phase == "Running" and not course.paused:  # the phase stays until a pause has emptied the job
             yield from _unseen(part)
 
 
@@ -169,9 +176,10 @@ def _unseen(part: RanksOfType) -> Iterator[End]:
 
     Unless it was once started again alone, before the policy was changed or when it was debugged: it may just be waiting.
     """
-    unended = part.open
-    for rank, pod in enumerate(part.pods):
-        if pod is None and rank in unended and rank not in part.old and not part.ledger.attempt(rank):
+    if None not in part.pods:
+        return
+    for rank in sorted(part.open - part.ends.keys() - part.lost.keys() - part.old.keys()):
+        if part.pods[rank] is None and not part.ledger.attempt(rank):
             yield End(part.type, rank, part.names[rank], None, "uncharged", lost=True, together=True)
 
 

@@ -17,7 +17,7 @@ from .job import Job
 from .observe import Observation, RanksOfType
 from .restarts import End, Settlement
 from .rules import Verdict
-from .tasks import failed_container, tasks_of
+from .tasks import failed_container, in_brief, tasks_of
 from .waiting import Waiting, waiting
 
 MESSAGE_LIMIT = 1_024
@@ -282,6 +282,11 @@ def _condition(type: ConditionType, holds: bool, reason: str, message: str, befo
 def condition(status: GenericJobStatus, type: ConditionType) -> Condition | None:
     """One of a status's conditions."""
     return next((found for found in status.conditions if found.type == type), None)
+
+
+def shortened(status: GenericJobStatus) -> GenericJobStatus:
+    """The same, without what no decision needs: for a job that fills its object by itself."""
+    return structs.replace(status, tasks=in_brief(status.tasks))
 
 
 def troubled(status: GenericJobStatus, reason: str, message: str, now: datetime, *, stored: GenericJobStatus) -> GenericJobStatus:

@@ -8,6 +8,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache
+from itertools import islice
+
+from msgspec import structs
 
 from genericjob.api import ranges
 from genericjob.api.names import ATTEMPT_ANNOTATION, EPOCH_ANNOTATION, ReplicaPhase
@@ -16,7 +19,7 @@ from genericjob.reconcile.objects import Container, Pod
 
 from .job import Job
 from .observe import Observation, RanksOfType, number
-from .restarts import End
+from .restarts import End, failed_containers
 from .waiting import told_as
 
 LISTED = 1_000
@@ -48,7 +51,8 @@ def tasks_of(
     stored = {task.type: task for task in job.status.tasks}
     counts: Counter[str] = Counter(dict.fromkeys((*_REPLICA_PHASES.values(), "Creating", "Deleted"), 0))
     tasks = []
-    room = DETAILED - sum(len(task.failures) for task in job.status.tasks)
+    # ALL TYPES SHARE what there is room for: an object has its limits, and a job may have a hundred types.
+    room, lines = DETAILED - sum(len(task.failures) for task in job.status.tasks), LISTED_OF_MANY
     last: dict[str, dict[int, Pod]] = {}
     for end in ends:
         if end.pod is not None and not end.lost:
@@ -62,7 +66,8 @@ def tasks_of(
         failed = {rank: pod for rank, pod in ended_pods.items() if pod.phase == "Failed"}
         failures = _failures(part, before, failed, now, room)
         room -= max(0, len(failures) - len(before.failures))
-        listed = tuple(replicas if job.design.lines <= LISTED else _worth_listing(replicas))
+        listed = tuple(replicas if job.design.lines <= LISTED else islice(_worth_listing(replicas), lines))
+        lines -= len(listed)
         tasks.append(
             Task(
                 type=part.type,
@@ -73,6 +78,7 @@ def tasks_of(
                 failures=failures,
                 failed_exit_codes=_codes(before.failed_exit_codes, failed.values()),
                 replicas=listed,
+                unlisted=len(replicas) - len(listed),
                 status=listed if job.design.lines <= ALIASED else (),
                 **(part.ledger.written() if part.ledger else {}),
             )
@@ -102,11 +108,7 @@ def _deleted(name: str, last: Pod | None, known: Replica | None) -> Replica:
 
 
 def _worth_listing(replicas: Iterable[Replica]) -> Iterator[Replica]:
-    left = LISTED_OF_MANY
-    for replica in replicas:
-        if replica.phase in ("Failed", "Unknown") and left:
-            left -= 1
-            yield replica
+    return (replica for replica in replicas if replica.phase in ("Failed", "Unknown"))
 
 
 def _text(ranks: frozenset[int], before: str) -> str:
@@ -123,6 +125,11 @@ def _absent(part: RanksOfType, before: Task) -> str:
 @lru_cache(maxsize=8192)
 def _containers(containers: tuple[Container, ...]) -> tuple[ContainerStatus, ...]:
     return tuple(ContainerStatus(found.name, found.state.capitalize(), found.exit_code, told_as(found.reason)) for found in containers)
+
+
+def in_brief(tasks: Iterable[Task]) -> tuple[Task, ...]:
+    """The same without what only people read: lists of replicas, and details of failures."""
+    return tuple(structs.replace(task, replicas=(), status=(), failures=(), unlisted=task.unlisted + len(task.replicas)) for task in tasks)
 
 
 # ------------------------------------------------------------------------------------------------ failures
@@ -157,8 +164,8 @@ def failure_of(rank: int, pod: Pod, now: datetime) -> Failure:
 
 
 def failed_container(pod: Pod) -> Container | None:
-    """The first of a pod's containers that failed."""
-    return next((found for found in (*pod.init_containers, *pod.containers) if found.exit_code), None)
+    """The first of the containers that made a pod fail."""
+    return next(iter(failed_containers(pod)), None)
 
 
 def _codes(before: Mapping[str, int], pods: Iterable[Pod]) -> dict[str, int]:

@@ -65,7 +65,7 @@ def _stuck(pod: Pod) -> Waiting:
     where = f" on node {pod.node}" if pod.node else ""
     what = f" (finalizers: {', '.join(pod.finalizers)})" if pod.finalizers else ""
     text = f"Pod[{pod.name}]{where} was to be gone by {pod.deleted:%Y-%m-%dT%H:%M:%SZ} and is still there{what}"
-    return Waiting(Reason.STUCK_TERMINATING, f"{text}; its rank runs again when it is gone.")
+    return Waiting(Reason.STUCK_TERMINATING, f"{text}; its name is free when it is gone.")
 
 
 def _held_up(pod: Pod) -> Waiting | None:

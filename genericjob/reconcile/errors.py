@@ -80,6 +80,11 @@ class ApiError(Exception):
         return 400 <= self.code < 500 and self.code not in (401, 404, 408, 409, 410, 429)
 
     @property
+    def too_large(self) -> bool:
+        """The object does not fit into the store. Its refusal comes as an error of the server's own, known by its words alone."""
+        return self.code == 413 or "request is too large" in self.message
+
+    @property
     def unreachable(self) -> bool:
         """No answer came: the server is away, the network is cut, or it took too long."""
         return self.code == NO_ANSWER

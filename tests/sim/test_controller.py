@@ -46,6 +46,21 @@ def test_an_end_that_was_seen_counts_although_the_pod_is_deleted_before_it_could
             assert cluster.pods() == ["train-worker-1"]
 
 
+@pytest.mark.parametrize("first", [FOREVER, Program(10.0)], ids=["all-run", "one-ends-meanwhile"])
+def test_a_member_of_a_gang_that_goes_while_nobody_looks_takes_the_others_along(first):
+    with Cluster(1, ranks(worker_0=first, other=FOREVER)) as cluster:
+        controller = cluster.controller()
+        cluster.submit(types={"worker": 3}, restart={"policy": "OnFailure", "limit": 1, "scope": "Job"})
+        cluster.reach_running()
+        controller.crash()
+        cluster.stepped.advance(30)
+        cluster.delete_pod("train-worker-2")
+        cluster.stepped.advance(60)
+        cluster.controller()
+        cluster.reach(lambda: cluster.status().epoch == 1 and cluster.phase() == "Running")
+        assert [cluster.node.table.runs(f"train-worker-{rank}") for rank in range(3)] == [2, 2, 2]
+
+
 def test_what_is_merely_shown_is_written_once_a_second_at_most():
     with Cluster(1, lambda name, before: Program(0.1 * (1 + int(name.rsplit("-", 1)[1])))) as cluster:
         cluster.controller()

@@ -4,6 +4,7 @@ import pytest
 
 from genericjob.jobs import applying, departures
 from genericjob.jobs.podgroups import POD_GROUPS
+from genericjob.local import store
 from genericjob.reconcile.errors import ApiError
 from genericjob.reconcile.resources import CUSTOM_RESOURCE_DEFINITIONS, EVENTS, RAW_PODS, RAW_SERVICES, Key
 from harness import podgroups
@@ -12,6 +13,7 @@ from sim.node import FOREVER, Program
 from sim.scenarios import TRAIN, ranks
 
 FORBIDDEN = ApiError(403, "Forbidden", "admission webhook denied the request")
+TOO_LARGE = ApiError(500, "InternalError", "etcdserver: request is too large", unknown=True)
 BROKEN = ApiError(500, "InternalError", "conversion webhook failed")
 ALWAYS = 10**6
 
@@ -149,6 +151,36 @@ def test_a_spec_and_a_status_that_are_both_wrong_are_told_and_left_alone(caplog)
         cluster.stepped.advance(600)
         assert cluster.events() == {"InvalidSpec"}
         assert not [record for record in caplog.records if "unexpected" in record.getMessage()]
+
+
+def test_a_job_that_leaves_no_room_for_its_status_ends_all_the_same(monkeypatch):
+    with Cluster(1, ranks(other=Program(5.0, 1))) as cluster:
+        cluster.controller()
+        cluster.submit(types={"worker": 30})
+        cluster.reach_running()
+        monkeypatch.setattr(store, "OBJECT_LIMIT", 6_000)
+        cluster.reach_phase("Failed")
+        cluster.stepped.advance(60)
+        (task,) = cluster.status().tasks
+        assert (task.failed_ranks, task.replicas, task.unlisted) == ("0-29", (), 30)
+        assert "does not fit" in told(cluster, "StatusTooLarge")[0]["message"]
+        before = statuses(cluster)
+        cluster.stepped.advance(600)
+        assert statuses(cluster) == before
+
+
+def test_a_status_for_which_there_is_no_room_at_all_is_told():
+    with Cluster(1, ranks(other=Program(5.0, 1))) as cluster:
+        cluster.controller()
+        cluster.submit(types={"worker": 30})
+        cluster.reach_running()
+        cluster.faults.refuse(TOO_LARGE, "replace_status", times=ALWAYS)
+        cluster.stepped.advance(600)
+        assert cluster.phase() == "Running"
+        assert any("cannot be stored" in event["message"] for event in told(cluster, "StatusTooLarge"))
+        assert statuses(cluster) < 60
+        cluster.faults.heal()
+        cluster.reach_phase("Failed")
 
 
 def test_so_is_a_status_with_a_time_that_has_no_zone():

@@ -9,7 +9,7 @@ from genericjob.api.names import CONDITION_TYPES
 from genericjob.api.status import Aggregate, Condition, GenericJobStatus
 from genericjob.jobs.ledger import MOST_IN_A_ROW
 from genericjob.jobs.observe import RanksOfType
-from genericjob.jobs.status import condition, troubled
+from genericjob.jobs.status import condition, shortened, troubled
 from genericjob.jobs.tasks import LISTED
 from genericjob.reconcile.objects import Condition as PodCondition
 from unit.jobs import NOW, a_job, a_pod, later, planned, pods, settled
@@ -207,6 +207,31 @@ def test_ten_thousand_failing_ranks_fit_into_an_object():
     found = status(a_job().type("worker", 10_000).success({"worker": [0]}), pods(worker=["Running"] + ["Failed"] * 9_999))
     assert found.tasks[0].failed_ranks == "1-9999"
     assert len(msgspec.json.encode(found)) < 100_000
+
+
+def test_so_do_those_of_a_hundred_types():
+    job, failed = a_job(), []
+    for number in range(100):
+        job.type(f"type-{number}", 100)
+        failed += [a_pod(f"train-type-{number}-{rank}", "Failed") for rank in range(100)]
+    found = status(job.failure({"type-0": [0]}), failed)
+    assert sum(len(task.replicas) for task in found.tasks) == 100
+    assert sum(task.unlisted for task in found.tasks) == 9_900
+    assert len(msgspec.json.encode(found)) < 100_000
+
+
+def test_a_list_says_how_many_are_not_in_it():
+    assert status(a_job().type("worker", 3), pods(worker=["Running"] * 3)).tasks[0].unlisted == 0
+    assert status(a_job().type("worker", 2_000), pods(worker=["Failed"] * 1 + ["Running"] * 1_999)).tasks[0].unlisted == 1_999
+
+
+def test_a_status_in_brief_has_all_that_decisions_need():
+    job = a_job().type("worker", 3, restartPolicy={"policy": "OnFailure", "limit": 9})
+    long = status(job, pods(worker=["Running", "Failed", None]))
+    short = shortened(long)
+    (task,) = short.tasks
+    assert (task.replicas, task.status, task.failures, task.unlisted) == ((), (), (), 3)
+    assert planned(job.status(short), pods(worker=["Running"])).pods == planned(job.status(long), pods(worker=["Running"])).pods
 
 
 def test_a_status_survives_the_server():

@@ -10,6 +10,7 @@ from genericjob.api.spec import ReplicaSpec
 from genericjob.jobs.decide import Try
 from genericjob.jobs.ledger import back_off
 from genericjob.jobs.restarts import judge
+from genericjob.jobs.status import how_it_failed
 from genericjob.reconcile.objects import Condition, Container
 from unit.jobs import NOW, a_job, a_pod, debugged, later, planned, pods, settled
 
@@ -83,6 +84,26 @@ def test_of_several_containers_one_is_enough_to_never_restart_and_all_are_needed
     assert ended(143, 2) == "failed"
     assert ended(143, 0, 137) == "uncharged"
     assert ended(143, 1) == "charged"
+
+
+def ended(phase, *, main, sidecar):
+    """A pod with a native sidecar, which is an init container to the server."""
+    of = {name: Container(name, "terminated", "", "", code, 0, None) for name, code in (("main", main), ("sidecar", sidecar))}
+    return a_pod("x", phase, containers=(of["main"],), init_containers=(of["sidecar"],))
+
+
+def test_what_a_sidecar_answers_to_its_end_says_nothing():
+    judged = replicas(policy="OnFailure", limit=1, exitCodes=CODES)
+    assert judge(ended("Failed", main=143, sidecar=2), judged, 0) == "uncharged"
+    assert judge(ended("Failed", main=1, sidecar=2), judged, 0) == "charged"
+    assert how_it_failed(ended("Failed", main=1, sidecar=143)) == "Pod[x] exited with error code 1"
+    assert how_it_failed(ended("Succeeded", main=0, sidecar=143)) == "Pod[x] exited with code 0"
+
+
+def test_an_init_container_that_failed_is_judged_like_the_program_that_never_began():
+    judged = replicas(policy="OnFailure", limit=1, exitCodes=CODES)
+    assert judge(ended("Failed", main=None, sidecar=2), judged, 0) == "failed"
+    assert how_it_failed(ended("Failed", main=None, sidecar=2)) == "Pod[x] exited with error code 2"
 
 
 def test_how_a_debugged_pod_ends_says_nothing():
@@ -285,6 +306,12 @@ def test_so_does_who_vanished_while_no_controller_looked():
     assert (plan.status.epoch, plan.pods) == (1, ())
     assert [news.message for news in plan.news] == ["Pod[train-worker-1] was deleted; restart of the whole job, not charged"]
     assert len(planned(settled(a_gang(limit=0), pods(ps=["Running"], worker=["Running", None])), pods(ps=["Running"])).pods) == 2
+
+
+def test_nor_does_he_go_unnoticed_because_another_one_ended_meanwhile():
+    job = settled(a_gang(limit=0), pods(ps=["Running"], worker=["Running", "Running"]))
+    plan = planned(job, pods(ps=["Running"], worker=["Succeeded", None]))
+    assert (plan.status.epoch, plan.status.job_restarts, plan.pods) == (1, 0, ())
 
 
 def test_who_waits_to_be_started_again_alone_was_not_lost():

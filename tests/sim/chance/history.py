@@ -131,7 +131,7 @@ class Oracle(Contract):
     def _note(self, pod: Pod, *, gone: bool) -> None:
         found = Try(pod.owner_uid, pod.name, epoch(pod), attempt(pod))
         if pod.phase in ENDED and pod.deleted is None:
-            codes = frozenset(each.exit_code for each in (*pod.init_containers, *pod.containers) if each.exit_code)
+            codes = frozenset(each.exit_code for each in pod.containers if each.exit_code)  # their programs have no others
             end = End(pod.phase, codes, disrupted(pod), pod.annotations.get(DEBUG_ANNOTATION) == "true")
             ends = self.past.ends.setdefault(found, [])
             if end not in ends:
