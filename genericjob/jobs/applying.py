@@ -28,6 +28,8 @@ from .status import condition
 
 PREDECESSOR = 5.0
 """Seconds until a name is looked at again that a pod of an earlier run still has; its end brings us back before that."""
+CHANGED = 5.0
+"""The same for what was not deleted, because it had changed: its event brings us back, and where none comes we come by ourselves."""
 AT_A_TIME, BYTES_AT_A_TIME = 1_000, 32 * 2**20
 """Writes of one reconcile, and the size of their bodies."""
 LONGEST_WITHOUT_GROUP = {Reason.SCHEDULER_MISSING: 60.0, Reason.NAME_CONFLICT: 60.0, Reason.PREDECESSOR_ENDING: 5.0}
@@ -142,7 +144,8 @@ class Applier:
         created = sum(isinstance(done.write, Create) for done in happened)
         news = self._first_words(job, outcomes, plan) if any(isinstance(done.write, Create) for done in outcomes) else ()
         news += _cleaned_up(happened, plan)
-        applied = Applied(len(happened), created, news)
+        changed = any(done.fate == "skipped" and done.error is not None for done in outcomes)
+        applied = Applied(len(happened), created, news, again=CHANGED if changed else None)
         hindered = [done for done in outcomes if done.fate not in ("done", "skipped")]
         kept = [done for done in hindered if _is_kept(done)]
         if kept:

@@ -74,7 +74,7 @@ class FaultyApi(Passing):
         return self._rule(verbs, error=error, **which)
 
     def lose(self, *verbs: Verb, error: ApiError | None = None, **which: Any) -> Rule:
-        """Let matching calls happen, then lose the answer."""
+        """Let matching calls happen, then lose the answer; with a `delay` it is waited for first."""
         return self._rule(verbs or tuple(sorted(WRITES)), error=error or lost_answer(), after=True, **which)
 
     def delay(self, seconds: float, *verbs: Verb, **which: Any) -> Rule:
@@ -121,11 +121,9 @@ class FaultyApi(Passing):
             rule = next((rule for rule in self._rules if rule.hits(call)), None)
         if rule is None:
             return do()
+        answer = do() if rule.after else None
         if rule.delay:
             self._sleep(rule.delay)
-        if rule.error is not None and not rule.after:
-            raise rule.error
-        answer = do()
         if rule.error is not None:
             raise rule.error
-        return answer
+        return do() if answer is None else answer

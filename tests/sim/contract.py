@@ -104,7 +104,7 @@ class Contract:
             assert int(meta["annotations"][ATTEMPT_ANNOTATION]) <= known, "4: a restart is stored before its pod is created"
             self._together(job, meta)
             if self.one_leads:
-                self._not_alone(job, status, rank, meta["name"])
+                self._not_alone(job, status, rank, meta)
 
     def _together(self, job: StoredJob, meta: dict[str, Any]) -> None:
         """None of an epoch comes before all of the one before are gone, and none before its group."""
@@ -116,12 +116,12 @@ class Contract:
         if spec.scheduler and spec.scheduler.t9k_scheduler:
             assert self._found(POD_GROUPS, Key(job.namespace, job.name)), f"{meta['name']} comes before its group"
 
-    def _not_alone(self, job: StoredJob, status: GenericJobStatus, rank: tuple[str, int], name: str) -> None:
+    def _not_alone(self, job: StoredJob, status: GenericJobStatus, rank: tuple[str, int], meta: dict[str, Any]) -> None:
         """Who is missing from a gang that ran has taken all others along; unless it was debugged, or was no gang when it went."""
         spec = parse(msgspec.json.decode(job.spec))
         replicas = spec.replicas(rank[0])
         gang = replicas is not None and replicas.restart_policy.scope == "Job" and not spec.debugged
-        assert not (gang and status.phase == "Running" and not attempts(status).get(rank)), f"{name} is started again alone"
+        assert not (gang and status.phase == "Running" and not attempts(status).get(rank)), f"{meta['name']} is started again alone"
 
     def _deletes(self, call: Call, preconditions: Mapping[str, Any]) -> None:
         assert preconditions["uid"], f"2: {call.key} is deleted whoever it is"

@@ -69,7 +69,8 @@ class SteppedApi(Passing):
 
     def crash(self, commit: Commit | None = None) -> None:
         """Crash the process now."""
-        under_way = list(self._under_way.values())
+        me = self._process.stepped.me()  # "before" a write means that this one does not arrive
+        under_way = [write for thread, write in self._under_way.items() if thread is not me]
         for chosen in commit([call for call, _ in under_way]) if commit else ():
             do = next(do for call, do in under_way if call is chosen)
             self._process.stepped.note(f"arrives {_words(chosen)}")
@@ -106,10 +107,10 @@ class SteppedApi(Passing):
             self._process.pause(f"before {words}")
             if self.latency:
                 self._process.sleep(self.latency * (0.5 + 0.5 * self._process.random()))
+            self.writes = number = self.writes + 1
+            self._crash_if(number, "before")
         finally:
             del self._under_way[thread]
-        self.writes = number = self.writes + 1
-        self._crash_if(number, "before")
         return number
 
     def _crash_if(self, write: int, when: Literal["before", "after"]) -> None:

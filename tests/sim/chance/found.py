@@ -190,3 +190,17 @@ def a_create_arrives_after_the_end(run: Run) -> None:
     run.until(mode="Resuming")
     run.wait(seconds=0.0)
     run.crash(arrive=(0,), late=4.5)
+
+
+@found(516, ps_0=(FOREVER, Program(exit_code=137)), worker_0=(Program(taken="Disrupted"), FOREVER))
+def a_delete_meets_a_conflict_and_nothing_happens_after_it(run: Run) -> None:
+    """What had changed was to bring the controller back, and nothing had: the pod stayed for ever."""
+    run.submit(types={"ps": 1, "worker": 1})
+    run.refuse(code=409, verb="delete", skip=1)
+    run.policy(limit=1)
+    run.until(mode="Resuming")
+    run.switch()
+    run.delete_pod(name="train-ps-0")
+    run.until(mode="Restarting")
+    run.switch()
+    run.wait(seconds=0.0)

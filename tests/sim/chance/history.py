@@ -9,6 +9,7 @@ import msgspec
 from genericjob.api import ranges
 from genericjob.api.names import ATTEMPT_ANNOTATION, DEBUG_ANNOTATION, EPOCH_ANNOTATION, FINAL_PHASES, Reason
 from genericjob.api.spec import parse
+from genericjob.api.status import GenericJobStatus
 from genericjob.jobs.resource import JOBS, StoredJob, read_status
 from genericjob.local.memory import MemoryApi
 from genericjob.reconcile.codec import encode
@@ -63,9 +64,7 @@ class Oracle(Contract):
     def expect(self, call: Call) -> None:
         """A write of a dead controller arrives. Its rank may have ended meanwhile, and nobody could know that it would run once more."""
         if call.verb == "create" and call.resource.plural == "pods":
-            meta = msgspec.json.decode(encode(call.body))["metadata"]
-            notes, (owner,) = meta["annotations"], meta["ownerReferences"]
-            self._late.add(Try(owner["uid"], meta["name"], int(notes[EPOCH_ANNOTATION]), int(notes[ATTEMPT_ANNOTATION])))
+            self._late.add(_try(msgspec.json.decode(encode(call.body))["metadata"]))
 
     def begins(self, pod: Pod) -> None:
         """A pod is about to run."""
@@ -89,6 +88,10 @@ class Oracle(Contract):
         if last is not None and row > 1 and int(body["metadata"]["annotations"][ATTEMPT_ANNOTATION]) == side.attempt(rank):
             early = (last + timedelta(seconds=min(300.0, 2.0 ** (row - 2))) - self._now()).total_seconds()
             assert early <= self.skew, f"{rank} is started {early} s too early, {row} times in a row by now"
+
+    def _not_alone(self, job: StoredJob, status: GenericJobStatus, rank: tuple[str, int], meta: dict[str, Any]) -> None:
+        if _try(meta) not in self._late:
+            super()._not_alone(job, status, rank, meta)
 
     def _removes(self, key: Key, uid: str) -> None:
         super()._removes(key, uid)
@@ -138,3 +141,9 @@ class Oracle(Contract):
                 ends.append(end)
         if gone or pod.deleted is not None:
             self.past.gone.add(found)
+
+
+def _try(meta: dict[str, Any]) -> Try:
+    """What a pod is made for, by its metadata."""
+    notes, (owner,) = meta["annotations"], meta["ownerReferences"]
+    return Try(owner["uid"], meta["name"], int(notes[EPOCH_ANNOTATION]), int(notes[ATTEMPT_ANNOTATION]))

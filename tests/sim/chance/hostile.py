@@ -67,7 +67,7 @@ class Agenda:
 
 
 class Streams(Passing):
-    """The watches of all controllers: held back for a while, or telling everything twice."""
+    """The watches of a controller: held back for a while, or telling everything twice."""
 
     def __init__(self, api: FaultyApi, stepped: Stepped) -> None:
         super().__init__(api)
@@ -128,6 +128,7 @@ class Mortal(Watched):
 
     bequeath: Callable[["Mortal", list[Write]], None]
     assembly: Assembly
+    streams: Streams
 
     def crash(self, commit: Any = None) -> None:
         """Crash the process now."""
@@ -166,7 +167,6 @@ class Hostile(Cluster):
         World.__init__(self, seed)
         self.api.register(_kind())
         self.faults = FaultyApi(self.api, sleep=self.stepped.process("faults").sleep)
-        self.streams = Streams(self.faults, self.stepped)
         self.contract = self.oracle = Oracle(self.api, self.stepped.now)
         self.assemblies: list[Assembly] = []
         self.agenda = Agenda(self.stepped)
@@ -174,11 +174,11 @@ class Hostile(Cluster):
 
     def begin(self, *, leads: bool, latency: float, bequeath: Callable[[Mortal, list[Write]], None]) -> Mortal:
         """Start a controller, or a standby."""
-        process = self.stepped.process("controller")
-        api = Mortal(self.streams, process)
-        api.contract, api.latency, api.bequeath = self.contract, latency, bequeath
+        process, streams = self.stepped.process("controller"), Streams(self.faults, self.stepped)
+        api = Mortal(streams, process)
+        api.streams, api.contract, api.latency, api.bequeath = streams, self.contract, latency, bequeath
         api.assembly = assembly = Assembly(
-            api, primitives=process, metrics=Metrics(), workers=WORKERS, writers=WRITERS, processor_time=lambda: 0.0
+            api, primitives=process, metrics=_metrics(), workers=WORKERS, writers=WRITERS, processor_time=lambda: 0.0
         )
         self.assemblies.append(assembly)
         process.start("main", lambda: _begin(assembly, leads=leads))
@@ -208,3 +208,9 @@ def _kind() -> Kind:
     """Our kind of jobs, without the making of its definition."""
     spec = definition()["spec"]
     return custom_kind(spec, spec["versions"][0])
+
+
+@cache
+def _metrics() -> Metrics:
+    """One for all: nobody reads them, and making them costs."""
+    return Metrics()

@@ -41,7 +41,7 @@ class Leading:
         down: float = 0.0,
     ) -> None:
         """The controller dies, now or at one of its next writes; its successor begins after a while."""
-        self._will, self._fault = Will(arrive, late, down), "crash, late writes" if arrive and late else "crash"
+        self._will, self._fault = Will(arrive, late, down), "crash"
         if writes:
             self.leader.crash_at(self.leader.writes + writes, when)
         elif not self.leader.crashed:
@@ -52,11 +52,14 @@ class Leading:
         if self._standby is None:
             self._standby = self._begin(leads=False)
 
-    def switch(self, arrive: tuple[int, ...] = (), late: float = 0.0) -> None:
-        """The leader is cut off from everything, and another one takes over at once; what the first had sent arrives all the same."""
+    def switch(self, arrive: tuple[int, ...] = (), late: float = 0.0, writes: int = 0) -> None:
+        """The leader is cut off, now or at one of its next writes, and another takes over at once; what the first had sent may arrive."""
         if not self.leader.crashed:
             self._will, self._fault = Will(arrive, late), "leader switch"
-            self.leader.crash()
+            if writes:
+                self.leader.crash_at(self.leader.writes + writes, "before")
+            else:
+                self.leader.crash()
 
     def jump(self, seconds: float) -> None:
         """The controller's clock goes wrong."""
@@ -77,8 +80,12 @@ class Leading:
         will, self._will = self._will, Will()
         for number, write in enumerate(writes):
             if number in will.arrive:
-                self.cluster.agenda.after(will.late, partial(self.cluster.deliver, write))
+                self.cluster.agenda.after(will.late / (number + 1), partial(self._arrives, write))
         self.cluster.agenda.after(will.down, self._succeed)
+
+    def _arrives(self, write: Write) -> None:
+        self._hit("late write")
+        self.cluster.deliver(write)
 
     def _succeed(self) -> None:
         if not self.leader.crashed:

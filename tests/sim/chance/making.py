@@ -32,7 +32,7 @@ class _Making:
 
     def schedule(self, seed: int) -> Schedule:
         steps = [step("install")] if self._maybe(0.6 if self._gang else 0.0) else []
-        steps += [step("standby")] if self._maybe(0.15) else []
+        steps += [step("standby")] if self._maybe(0.25) else []
         steps += [self._armed()] if self._maybe(0.25) else []
         steps += [self._submit()]
         steps += [step("until", mode="Running")] if self._maybe(0.7) else [self._moment()]
@@ -126,9 +126,8 @@ class _Making:
     def _episode(self) -> list[Step]:
         """Something happens, and something goes wrong: with what follows from it, or in the midst of it."""
         causes, mode = self._happening()
-        fault = self._random.random()
-        armed = [self._armed()] if fault < 0.35 else []
-        meanwhile = [self._fault()] if fault > 0.55 else []
+        armed = [self._armed()] if self._maybe(0.35) else []
+        meanwhile = [self._fault()] if self._maybe(0.45) else []
         seen = [step("until", name=self._name, mode=mode)] if mode and self._maybe(0.75) else [self._moment()]
         return [*armed, *causes, *seen, *meanwhile, *([self._moment()] if self._maybe(0.6) else [])]
 
@@ -194,11 +193,12 @@ class _Making:
 
     def _armed(self) -> Step:
         """Something that will go wrong when the controller does something."""
-        return self._one_of(((4, self._refuse), (4, self._lose_answers), (6, self._crash), (3, self._late_stream)))
+        return self._one_of(((4, self._refuse), (4, self._lose_answers), (6, self._crash), (2, self._switch), (3, self._late_stream)))
 
     def _late_stream(self) -> Step:
         which = self._random.choice(("pods", "pods", "genericjobs", "services", ""))
-        return step("lag", resource=which, seconds=self._random.choice((0.5, 2.0, 5.0, 10.0)))
+        who = self._random.choice(("", "", "", "leader", "standby"))
+        return step("lag", resource=which, seconds=self._random.choice((0.5, 2.0, 5.0, 10.0)), who=who)
 
     def _fault(self) -> Step:
         pick: tuple[tuple[float, Callable[[], Step]], ...] = (
@@ -212,7 +212,7 @@ class _Making:
             (1, lambda: step("stutter", resource=self._random.choice(("pods", "genericjobs")), seconds=5.0)),
             (7, self._crash),
             (1, lambda: step("standby")),
-            (3, lambda: step("switch", arrive=self._some(), late=self._late())),
+            (3, self._switch),
             (1, lambda: step("jump", seconds=self._random.choice((-3600.0, -30.0, -2.0, 2.0, 30.0, 3600.0)))),
         )
         return self._one_of(pick)
@@ -224,16 +224,19 @@ class _Making:
                 ("replace_status", ""), ("get", ""), ("list", ""), ("watch", ""), ("patch", ""),
             )
         )  # fmt: skip
-        codes = (0, 429, 500, 503) + ((409, 409, 409) if verb == "replace_status" else (403,) if verb == "create" else ())
-        times, skip = self._random.choice((1, 1, 2, 3)), self._random.choice((0, 0, 0, 1, 2))
-        return step("refuse", code=self._random.choice(codes), verb=verb, resource=resource, times=times, skip=skip)
+        codes = (0, 429, 500, 503, *{"replace_status": (409, 409, 409), "create": (403, 409), "delete": (409,)}.get(verb, ()))
+        return step("refuse", code=self._random.choice(codes), verb=verb, resource=resource, **self._how_often())
 
     def _lose_answers(self) -> Step:
         verb, resource = self._random.choice(
             (("create", "pods"), ("create", ""), ("delete", ""), ("replace_status", ""), ("replace_status", ""))
         )
+        return step("lose_answers", verb=verb, resource=resource, **self._how_often())
+
+    def _how_often(self) -> dict[str, Any]:
+        """And after how many seconds: a time-out takes as long as the longest."""
         times, skip = self._random.choice((1, 1, 2, 3)), self._random.choice((0, 0, 0, 1, 2))
-        return step("lose_answers", verb=verb, resource=resource, times=times, skip=skip)
+        return {"times": times, "skip": skip, "delay": self._random.choice((0.0, 0.0, 0.0, 0.5, 4.0))}
 
     def _crash(self) -> Step:
         return step(
@@ -245,9 +248,12 @@ class _Making:
             down=self._random.choice((0.0, 0.0, 0.5, 2.0, 6.0)),
         )
 
+    def _switch(self) -> Step:
+        return step("switch", arrive=self._some(), late=self._late(), writes=self._random.choice((0, 1, 1, 2, 3)))
+
     def _some(self) -> tuple[int, ...]:
-        """Of the writes on their way, any."""
-        return tuple(number for number in range(4) if self._maybe(0.5))
+        """Of the writes on their way, any: of two workers with two hands each there are six at most."""
+        return tuple(number for number in range(6) if self._maybe(0.5))
 
     def _late(self) -> float:
         return self._random.choice((0.0, 0.0, 0.3, 1.5, 4.5))

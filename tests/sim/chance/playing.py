@@ -6,7 +6,7 @@ does nothing. So a schedule stays one when it is made smaller.
 
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from typing import Any, Literal
 
 from genericjob.api.spec import parse
 from genericjob.jobs.podgroups import POD_GROUPS
@@ -111,16 +111,13 @@ class Run(Leading):
 
     # -------------------------------------------------------------------------------------------- the server
 
-    def refuse(self, code: int, verb: Verb, resource: str = "", times: int = 1, skip: int = 0) -> None:
-        """Some calls are answered with an error, and do not happen."""
-        error = ERRORS[code](verb in WRITES)
-        fault = f"{code or 'no answer'}"
-        self.cluster.faults.refuse(error, verb, resource=RESOURCES.get(resource), times=times, skip=skip, when=self._noting(fault))
+    def refuse(self, code: int, verb: Verb, **which: Any) -> None:
+        """Some calls are answered with an error, at once or after a while, and do not happen."""
+        self.cluster.faults.refuse(ERRORS[code](verb in WRITES), verb, **self._which(f"{code or 'no answer'}", **which))
 
-    def lose_answers(self, verb: Verb, resource: str = "", times: int = 1, skip: int = 0) -> None:
-        """Some writes happen, and their answers are lost."""
-        which: dict[str, Any] = {"resource": RESOURCES.get(resource), "times": times, "skip": skip}
-        self.cluster.faults.lose(verb, **which, when=self._noting("answer lost"))
+    def lose_answers(self, verb: Verb, **which: Any) -> None:
+        """Some writes happen, and their answers are lost, which is known at once or after a while."""
+        self.cluster.faults.lose(verb, **self._which("answer lost", **which))
 
     def slow(self, seconds: float) -> None:
         """Writes take so long, at most, from now on."""
@@ -146,16 +143,19 @@ class Run(Leading):
         self._hit("bookmarks")
         self.api.bookmark()
 
-    def lag(self, resource: str, seconds: float) -> None:
-        """What happens to this resource is told later; of all resources if it is empty."""
-        self._hit(f"{resource or 'all'} late")
+    def lag(self, resource: str, seconds: float, who: Literal["", "leader", "standby"] = "") -> None:
+        """What happens to this resource is told later, to one controller or to all; of all resources if it is empty."""
+        self._hit(f"{resource or 'all'} late" + (f" for the {who}" if who else ""))
+        chosen = {"leader": [self.leader], "standby": [self._standby] if self._standby else []}.get(who, self.controllers)
         for plural in (resource,) if resource else ("pods", "services", "genericjobs"):
-            self.cluster.streams.hold(plural, seconds)
+            for controller in chosen:
+                controller.streams.hold(plural, seconds)
 
     def stutter(self, resource: str, seconds: float) -> None:
         """What happens to this resource is told twice."""
         self._hit("events twice")
-        self.cluster.streams.stutter(resource, seconds)
+        for controller in self.controllers:
+            controller.streams.stutter(resource, seconds)
 
     # -------------------------------------------------------------------------------------------- time
 
@@ -180,10 +180,10 @@ class Run(Leading):
         """Everything is well from now on, and users clean up what nobody owns."""
         cluster, self.calm = self.cluster, True
         cluster.faults.heal()
-        cluster.streams.heal()
         self.slow(0.0)
         self.leader.spare()
         for controller in self.controllers:
+            controller.streams.heal()
             controller.jump(0.0)
         self.node.back()
         self.stepped.advance(10.0, limit_steps=LIMIT)  # whoever is dead has a successor by then, and what was late has arrived
@@ -215,6 +215,9 @@ class Run(Leading):
             return self.api.get(RAW_JOBS, Key(NAMESPACE, name))
         except ApiError:
             return None
+
+    def _which(self, fault: str, resource: str = "", times: int = 1, skip: int = 0, delay: float = 0.0) -> dict[str, Any]:
+        return {"resource": RESOURCES.get(resource), "times": times, "skip": skip, "delay": delay, "when": self._noting(fault)}
 
     def _noting(self, fault: str) -> Callable[[Call], bool]:
         def note(call: Call) -> bool:
