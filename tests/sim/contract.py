@@ -81,6 +81,10 @@ class Contract:
         body = msgspec.json.decode(call.body)
         self._said[who, body["metadata"]["uid"]] = msgspec.convert(body["status"], GenericJobStatus)
 
+    def takes_over(self, who: str) -> None:
+        """A controller begins to lead: what is stored by now it must find out before it acts."""
+        self._said |= {(who, job.uid): read_status(job) for job in self._api.list(JOBS).items}
+
     def unknown(self, call: Call, who: str) -> None:
         """A controller knows that its status was not stored, or does not know whether it was: it has to look."""
         self._said.pop((who, msgspec.json.decode(call.body)["metadata"]["uid"]), None)

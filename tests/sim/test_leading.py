@@ -3,6 +3,8 @@
 from genericjob.jobs.assembly import Assembly
 from genericjob.reconcile.fence import Fenced
 from genericjob.reconcile.metrics import Metrics
+from sim.chance.schedules import Schedule
+from sim.chance.trial import play
 from sim.jobs import Cluster, Watched
 from sim.node import FOREVER
 from sim.scenarios import ranks
@@ -29,3 +31,19 @@ def test_who_leads_no_more_sends_nothing():
             assert api.writes == sent, "10: who leads no more sends nothing"
             leads[0] = True
             cluster.reach_phase("Paused")
+
+
+def test_who_takes_over_knows_first_what_its_predecessor_knew():
+    def script(run):
+        run.standby()
+        run.refuse(code=403, verb="create", resource="pods", times=2)
+        run.submit(types={"worker": 2})
+        run.wait(seconds=0.5)
+        run.lag(resource="genericjobs", seconds=20.0, who="standby")
+        run.edit(runMode={"pause": {"enabled": True}})
+        run.until(mode="Paused")
+        run.switch()
+        run.wait(seconds=30.0)
+
+    for seed in range(5):
+        assert not play(Schedule(seed, ()), script=script).failure

@@ -150,6 +150,7 @@ class Mortal(Watched):
 
     def lead(self) -> None:
         """A standby takes over: first it makes sure that it knows what its predecessor knew."""
+        self.contract.takes_over(self._process.name)
         self._process.start("takes over", self._take_over)
 
     def _take_over(self) -> None:

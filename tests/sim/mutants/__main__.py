@@ -16,7 +16,7 @@ HEAD = "| mutant | clause | caught by | in | runs | seconds |", "|---|---|---|--
 INTRODUCTION = """# Deliberate bugs
 
 The controller is broken on purpose, in one place at a time, and the simulation is played until somebody notices: the scenarios that the
-author of the bug thought of first, then all others, with two leaders and with a crash at every write, then random schedules. What failed
+author of the bug thought of first, with two leaders and with a crash at every write, then all others, then random schedules. What failed
 must pass with the controller as it is. Written by `make mutants`; the bugs themselves stand in `tests/sim/mutants`.
 """
 WIDTH = 90

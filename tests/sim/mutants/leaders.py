@@ -2,6 +2,7 @@
 
 from genericjob.jobs.assembly import Assembly
 from genericjob.reconcile.fence import Fenced
+from genericjob.reconcile.informer import Informer
 from sim.mutants.switch import edit, mutant
 
 mutant(
@@ -24,4 +25,11 @@ mutant(
     "The status is stored past the fence; only pods stand behind it.",
     edit(Assembly.__init__, "self._jobs = JobController(\n        fenced,", "self._jobs = JobController(\n        api,"),
     first=("test_who_leads_no_more_sends_nothing",),
+)
+mutant(
+    "takes_over_before_it_has_caught_up",
+    "10",
+    "A standby whose caches lag behind begins with what it knows, and not with what its predecessor has written.",
+    edit(Informer.catch_up, "wanted = self._hurry(deadline)", "return True"),
+    first=("test_who_takes_over_knows_first_what_its_predecessor_knew",),
 )

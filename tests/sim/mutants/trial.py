@@ -1,7 +1,7 @@
 """A mutant on trial: scenarios are played with it until one fails.
 
-First those that its author thinks of: without a crash, with two leaders, and with a crash at every write. Then all others likewise, then
-random schedules. What caught it is played once more with the controller as it is, which must pass: otherwise it was not the mutant that
+First those that its author thinks of: without a crash, with two leaders, and with a crash at every write. Then all others, some random
+schedules, and the others with crashes. What caught it is played once more with the controller as it is, which must pass: otherwise it was not the mutant that
 was noticed.
 """
 
@@ -13,6 +13,10 @@ from itertools import count, islice
 from sim.mutants.hearing import ClumsyError, listening, silence, words
 from sim.mutants.playing import Run, crashes, everything, random_schedule, two_leaders
 from sim.mutants.switch import MUTANTS, Mutant, StaleMutantError
+from sim.scenarios import Scenario
+
+BY_CHANCE = 200
+"""Random schedules that come before the many crashes of scenarios that nobody thought of."""
 
 
 @dataclass(frozen=True)
@@ -77,10 +81,21 @@ def _runs(first: Sequence[str]) -> Iterator[Run]:
     if unknown:
         raise KeyError(f"there is no scenario and no promise called {unknown[0]}")
     hinted = [known.pop(name) for name in first]
-    for group in (hinted, list(known.values())):
-        scenarios = [run.scenario for run in group if run.scenario is not None]
-        yield from group
-        yield from map(two_leaders, scenarios)
-        for scenario in scenarios:
-            yield from crashes(scenario)
-    yield from map(random_schedule, count())
+    yield from _all_of(hinted)
+    for scenario in _scenarios(hinted):
+        yield from crashes(scenario)
+    others = list(known.values())
+    yield from _all_of(others)
+    yield from map(random_schedule, range(BY_CHANCE))
+    for scenario in _scenarios(others):
+        yield from crashes(scenario)
+    yield from map(random_schedule, count(BY_CHANCE))
+
+
+def _all_of(runs: Sequence[Run]) -> Iterator[Run]:
+    yield from runs
+    yield from map(two_leaders, _scenarios(runs))
+
+
+def _scenarios(runs: Sequence[Run]) -> list[Scenario]:
+    return [run.scenario for run in runs if run.scenario is not None]
