@@ -76,6 +76,17 @@ def a_charge_beyond_the_limit(log):
     log.add(log.statuses("beyond_the_limit")[-1])["responseObject"]["status"]["tasks"][0]["chargedRestarts"] = {"3": "0"}
 
 
+def a_charge_for_a_disruption(log):
+    status = log.statuses("a_disruption_is_not_charged")[-1]
+    task = log.add(status)["responseObject"]["status"]["tasks"][0]
+    task["chargedRestarts"] = task.pop("unchargedRestarts")
+
+
+def a_new_epoch_before_the_old_one_is_gone(log):
+    early, *_ = log.find("all_restart_together", "create", "pods", name="worker-1")
+    log.add_pod(early)["responseObject"]["metadata"]["annotations"]["batch.tensorstack.dev/epoch"] = "9"
+
+
 def a_delete_before_its_commit(log):
     delete = log.find("within_the_limit", "delete", "pods")[-1]
     for status in log.statuses("within_the_limit"):
@@ -111,9 +122,11 @@ PLANTED = {
     no_owner_of_a_group: 2,
     a_rank_runs_again: 3,
     a_charge_beyond_the_limit: 4,
+    a_charge_for_a_disruption: 4,
     a_delete_before_its_commit: 4,
     an_end_that_is_none: 5,
     a_create_in_a_pause: 5,
+    a_new_epoch_before_the_old_one_is_gone: 5,
     a_write_after_the_lease_was_lost: 10,
 }
 """And the clause that each violates."""

@@ -78,7 +78,12 @@ class Partition:
     """The leader's network loses its way, and finds it again."""
 
     def __init__(self, leader, proxy):
-        self.begin, self.end = proxy.black_hole, proxy.heal
+        self._proxy = proxy
+        self.begin = proxy.black_hole
+
+    def end(self):
+        self._proxy.cut()  # OR WHAT WAS HELD would arrive now, long after its sender has given it up
+        self._proxy.heal()
 
 
 class Sleep:

@@ -16,7 +16,7 @@ from e2e.planted import PLANTED, Forgery
 from e2e.twin import Theatre
 from harness.configurations import Server
 from harness.controllers import account_kubeconfig
-from harness.meddler import Meddler, Mischief
+from harness.meddler import TROUBLE, Meddler, Mischief
 from harness.verdicts import history, judge, judged, read
 from sim.scenarios import SCENARIOS
 
@@ -24,7 +24,7 @@ SCALE = float(os.environ.get("TWIN_SCALE", "0.4"))
 """Seconds of the real world for one of a script."""
 AT_ONCE = int(os.environ.get("TWIN_AT_ONCE", "20"))
 SEED = int(os.environ.get("TWIN_SEED", "1"))
-MISCHIEF = Mischief(SEED, refused=0.03, cut=0.02, lost=0.03, delayed=0.1, hung=0.002, watches=20.0, stale=0.1)
+MISCHIEF = Mischief(SEED, refused=0.03, cut=0.02, lost=0.03, delayed=0.1, hung=0.004, swallowed=0.004, watches=20.0, stale=0.1)
 
 LONG = {
     "a_node_is_lost_and_removed": 0.2,
@@ -126,7 +126,9 @@ def test_a_scenario_ends_on_a_real_server_as_in_the_simulation(evening, scenario
 
 
 def test_requests_were_meddled_with(evening):
-    assert {"refused", "cut", "lost", "delayed", "watch cut", "watch lagged", "watch stood still"} <= set(evening.theatre.proxy.done)
+    refused = {f"refused {code}" for code in TROUBLE}
+    others = {"cut", "lost", "delayed", "hung", "swallowed", "watch cut", "watch lagged", "watch stood still"}
+    assert refused | others <= set(evening.theatre.proxy.done)
 
 
 def test_the_audit_log_shows_no_violation(world, evening):

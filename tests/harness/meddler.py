@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from functools import partial
 from random import Random
 from types import TracebackType
-from typing import IO, Any, Self
+from typing import IO, Any, NoReturn, Self
 from urllib.parse import parse_qs, urlsplit
 
 import msgspec
@@ -63,6 +63,8 @@ class Mischief:
     delay: float = 0.5
     hung: float = 0.0
     """Done, and the answer does not come until the sender gives up."""
+    swallowed: float = 0.0
+    """The same, and the server never hears of it."""
     watches: float = INFINITY
     """Seconds that a watch lives."""
     stale: float = 0.0
@@ -168,20 +170,20 @@ class Meddler:
         """Do it, with what happens on the way; what is returned sends the answer."""
         what, number = self._fate(call)
         if what:
-            self.done[what] += 1
+            self.done[f"refused {number:.0f}" if what == "refused" else what] += 1
         if what == "delayed":
             time.sleep(number)
         elif what == "refused":
             raise TROUBLE[int(number)]
+        elif what == "swallowed":
+            _wait_for_the_sender(peer)
         elif what == "cut":
             raise _HangUp
         if call.verb == "watch":
             return lambda: self._stream(peer, server, request)
         answer = _forward(server, request)
         if what == "hung":
-            peer.settimeout(30)
-            peer.recv(1)  # returns when the sender gives up
-            raise _HangUp
+            _wait_for_the_sender(peer)
         if what == "lost":
             raise _HangUp
         return lambda: peer.sendall(answer)
@@ -198,6 +200,7 @@ class Meddler:
             ("cut", odds.cut, 0.0),
             ("lost", odds.lost if writes else 0.0, 0.0),
             ("hung", odds.hung if writes else 0.0, 0.0),
+            ("swallowed", odds.swallowed if writes else 0.0, 0.0),
             ("delayed", odds.delayed, size * odds.delay),
         ):
             if dice < part:
@@ -267,6 +270,13 @@ class Meddler:
 
 class _HangUp(Exception):  # noqa: N818 - no error: it is what was wanted
     """End this connection."""
+
+
+def _wait_for_the_sender(peer: socket.socket) -> NoReturn:
+    """Be silent until he gives up."""
+    peer.settimeout(30)
+    peer.recv(1)
+    raise _HangUp
 
 
 def _read(lines: IO[bytes]) -> Request | None:

@@ -220,8 +220,8 @@ class Stepped:
             self._runnable.append(thread)
 
     def fail(self, error: BaseException) -> None:
-        """Give the baton back to the test, with an error."""
-        self._failure = error
+        """Give the baton back to the test, with an error; what was wrong first counts."""
+        self._failure = self._failure or error
 
     def check_deadlock(self, me: SteppedThread) -> None:
         """Notice a circle of threads of which each waits for the next."""

@@ -4,9 +4,14 @@ from dataclasses import replace
 
 import pytest
 
+from sim.chance.failing import smallest, told
+from sim.chance.found import FOUND, found
 from sim.chance.making import schedule
+from sim.chance.playing import Run
 from sim.chance.schedules import Schedule, Step, python, step
 from sim.chance.shrinking import shrink, simpler, without_a_part
+from sim.chance.trial import play
+from sim.mutants import MUTANTS
 from sim.node import FOREVER, Program
 
 LONG = Schedule(
@@ -90,3 +95,16 @@ def test_a_schedule_is_printed_as_python():
     assert "    run.crash(writes=3, when='after', arrive=(0, 2), late=1.5)\n" in text
     compile(text, "text", "exec")
     assert str(Step("back")) == "run.back()"
+
+
+def test_what_is_printed_of_a_failure_fails_again_when_it_is_pasted():
+    """The whole way: a controller with a bug, the first schedule that notices, made small, told, and read as a script."""
+    bug = next(each for each in MUTANTS if each.name == "charges_a_disruption")
+    with bug.active():
+        trial = next(each for each in map(play, map(schedule, range(200))) if each.failure)
+        small = smallest(trial, tries=40)
+        exec(told(trial, small).partition("\n\n")[2], {"found": found, "Run": Run, "Program": Program, "FOREVER": FOREVER})
+        pasted = FOUND.pop()
+        assert len(small.schedule.steps) < len(trial.schedule.steps)
+        assert play(pasted.schedule, script=pasted.script).check == trial.check
+    assert not play(pasted.schedule, script=pasted.script).failure

@@ -46,8 +46,7 @@ def test_an_end_that_was_seen_counts_although_the_pod_is_deleted_before_it_could
             assert cluster.pods() == ["train-worker-1"]
 
 
-@pytest.mark.parametrize("first", [FOREVER, Program(10.0)], ids=["all-run", "one-ends-meanwhile"])
-def test_a_member_of_a_gang_that_goes_while_nobody_looks_takes_the_others_along(first):
+def see_a_member_of_a_gang_go_while_nobody_looks(first):
     with Cluster(1, ranks(worker_0=first, other=FOREVER)) as cluster:
         controller = cluster.controller()
         cluster.submit(types={"worker": 3}, restart={"policy": "OnFailure", "limit": 1, "scope": "Job"})
@@ -59,6 +58,14 @@ def test_a_member_of_a_gang_that_goes_while_nobody_looks_takes_the_others_along(
         cluster.controller()
         cluster.reach(lambda: cluster.status().epoch == 1 and cluster.phase() == "Running")
         assert [cluster.node.table.runs(f"train-worker-{rank}") for rank in range(3)] == [2, 2, 2]
+
+
+def test_a_member_of_a_gang_that_goes_while_nobody_looks_takes_the_others_along():
+    see_a_member_of_a_gang_go_while_nobody_looks(first=FOREVER)
+
+
+def test_so_does_one_that_goes_while_another_one_ends():
+    see_a_member_of_a_gang_go_while_nobody_looks(first=Program(10.0))
 
 
 def test_what_is_merely_shown_is_written_once_a_second_at_most():

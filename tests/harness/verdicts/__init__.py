@@ -35,7 +35,8 @@ def judged(found: History, *, user: str = CONTROLLER, lease: str = LEASE) -> lis
     if any(entry.succeeded and not entry.response_object and entry.resource in ("pods", JOBS) for entry in found.writes):
         raise ValueError("the log has no bodies of pods or jobs: nothing can be judged from it")
     findings = Findings()
-    pods, jobs = Pods(found, user, findings), Jobs(user, findings)
+    pods = Pods(found, user, findings)
+    jobs = Jobs(user, findings, pods)
     for entry, thing in found.stored:
         if entry.resource == JOBS and thing.kind == "GenericJob":
             jobs.tell(entry, thing)

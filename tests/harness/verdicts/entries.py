@@ -77,14 +77,26 @@ class Thing(msgspec.Struct):
     @property
     def phase(self) -> str:
         """Of a pod."""
-        return _phase.decode(self.status).phase if self.status else ""
+        return _pod.decode(self.status).phase if self.status else ""
+
+    @property
+    def disrupted(self) -> bool:
+        """Whether a pod was taken away for the sake of others."""
+        told = _pod.decode(self.status).conditions if self.status else []
+        return any(each.type == "DisruptionTarget" and each.status == "True" for each in told)
 
 
-class _Phase(msgspec.Struct):
+class _Condition(msgspec.Struct):
+    type: str = ""
+    status: str = ""
+
+
+class _PodStatus(msgspec.Struct):
     phase: str = ""
+    conditions: list[_Condition] = []
 
 
-_phase = msgspec.json.Decoder(_Phase)
+_pod = msgspec.json.Decoder(_PodStatus)
 
 
 class _Preconditions(msgspec.Struct):

@@ -6,7 +6,7 @@ makes the server forget a pod that runs takes the risk that it runs on; a contro
 
 from dataclasses import dataclass
 
-from genericjob.api.names import ATTEMPT_ANNOTATION, EPOCH_ANNOTATION, FINAL_PHASES, KIND, REPLICA_LABEL
+from genericjob.api.names import ATTEMPT_ANNOTATION, DEBUG_ANNOTATION, EPOCH_ANNOTATION, FINAL_PHASES, KIND, REPLICA_LABEL
 
 from .entries import JOBS, OWNED, Entry, History, Meta, Thing
 from .violations import Findings
@@ -28,6 +28,15 @@ class Life:
     """The write that asked it to go."""
     over: Entry | None = None
     """The write after which nothing of it runs."""
+    gone: Entry | None = None
+    """The write after which the server knows it no more."""
+    disrupted: bool = False
+    """Whether its end was for the sake of others."""
+
+    @property
+    def is_to_blame(self) -> bool:
+        """Whether its end was its own doing, and means something."""
+        return self.ended is not None and not self.disrupted and self.meta.annotations.get(DEBUG_ANNOTATION) != "true"
 
     @property
     def rank(self) -> tuple[str, str]:
@@ -53,6 +62,8 @@ class Pods:
         doubtful = [entry for entry in history.writes if entry.verb == "delete" and entry.resource == "pods" and entry.in_doubt]
         self._perhaps_deleted = {entry.deletion.uid for entry in doubtful}
         self.lives: dict[str, Life] = {}
+        self.of: dict[str, list[Life]] = {}
+        """The same, by the UID of their job."""
         self._living: dict[tuple[str, str], dict[str, Life]] = {}
         """Those that may run, by rank."""
 
@@ -63,6 +74,7 @@ class Pods:
         if life is None:
             ours = owner.uid if owner and owner.kind == KIND else ""
             life = self.lives[uid] = Life(thing.metadata, ours, entry)
+            self.of.setdefault(ours, []).append(life)
             if ours and not thing.gone:
                 self._begins(life, entry)
         if entry.verb == "delete" and entry.user.username == self._user:
@@ -86,13 +98,26 @@ class Pods:
         if thing.phase == "Running" and life.ran is None:
             life.ran = entry
         if thing.phase in FINAL_PHASES and not condemned and life.ended is None:
-            life.ended = entry
+            life.ended, life.disrupted = entry, thing.disrupted
         if condemned and life.condemned is None:
             life.condemned = entry
         if life.over is None and (thing.gone or thing.phase in FINAL_PHASES):
             life.over = entry
             self._living.get(life.rank, {}).pop(life.meta.uid, None)
+        if thing.gone and life.gone is None:
+            life.gone = entry
         life.meta = thing.metadata
+
+    def left_over(self, life: Life) -> Life | None:
+        """A pod of an earlier epoch that is there when one of a later is made; who may have been deleted unheard is none."""
+        return next(
+            (
+                each
+                for each in self.of[life.owner]
+                if each.epoch < life.epoch and not each.gone and each.meta.uid not in self._perhaps_deleted
+            ),
+            None,
+        )
 
     def _deletes(self, life: Life, entry: Entry) -> None:
         self._findings.unless(life.owner, 2, f"{life.meta.name} is nobody's, and is deleted", life.began, entry)

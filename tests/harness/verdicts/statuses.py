@@ -16,7 +16,7 @@ from genericjob.api.spec import GenericJobSpec, parse
 from genericjob.api.status import GenericJobStatus, Task
 
 from .entries import Entry, Thing
-from .pods import Life
+from .pods import Life, Pods
 from .violations import Findings
 
 _status = msgspec.json.Decoder(GenericJobStatus)
@@ -41,8 +41,8 @@ class Stored:
 class Jobs:
     """Every job, as far as the history was told."""
 
-    def __init__(self, user: str, findings: Findings) -> None:
-        self._user, self._findings = user, findings
+    def __init__(self, user: str, findings: Findings, pods: Pods) -> None:
+        self._user, self._findings, self._pods = user, findings, pods
         self._jobs: dict[str, Stored] = {}
         self._past: dict[str, list[Stored]] = {}
         self._said: dict[tuple[str, str], tuple[GenericJobStatus, Entry]] = {}
@@ -56,6 +56,7 @@ class Jobs:
         if entry.user.username == self._user and entry.subresource == "status":
             if before is not None:
                 self._follows(before, now)
+                self._deserved(uid, before, now)
             self._said[entry.who, uid] = status, entry
         elif before is not None and before.status == status:
             now.entry = before.entry
@@ -70,6 +71,9 @@ class Jobs:
         ended = {rank for task in job.status.tasks for rank in outcomes(task)}
         again = life.epoch == job.status.epoch and job.rank(name) in ended
         self._findings.unless(not again, 3, f"{name} runs again in epoch {life.epoch}, and its outcome is stored", job.entry, entry)
+        if old := self._pods.left_over(life):
+            what = f"{name} is of epoch {life.epoch}, and {old.meta.name} of epoch {old.epoch} is still there"
+            self._findings.unless(False, 5, what, old.began, old.condemned, entry)
         said, when = self._said.get((entry.who, life.owner), (None, None))
         if said is None or when is None or entry.received < when.answered:
             return
@@ -109,6 +113,17 @@ class Jobs:
             self._findings.unless(now >= was, 4, f"{old.name}: {field} falls from {was} to {now}", old.entry, new.entry)
         self._keeps_outcomes(old, new)
         self._charges(old, new)
+
+    def _deserved(self, uid: str, old: Stored, new: Stored) -> None:
+        """CLAUSE 4: what is charged for is the end of a pod of that try, of its own doing and before anybody asked it to go."""
+        were, are, tried = charges(old.status), charges(new.status), attempts(old.status)
+        blamed = [life for life in self._pods.of.get(uid, ()) if life.epoch == old.status.epoch and life.is_to_blame]
+        by_try = {(old.rank(life.meta.name), life.attempt) for life in blamed}
+        for rank in (rank for rank, count in are.items() if count > were.get(rank, 0)):
+            what = f"{old.name}-{rank.type}-{rank.number} is charged for nothing"
+            self._findings.unless((rank, tried.get(rank, 0)) in by_try, 4, what, old.entry, new.entry)
+        if new.status.job_restarts > old.status.job_restarts:
+            self._findings.unless(blamed, 4, f"{old.name} is charged with a restart of all for nothing", old.entry, new.entry)
 
     def _keeps_outcomes(self, old: Stored, new: Stored) -> None:
         resumed = old.status.pause_time is not None and new.status.pause_time is None

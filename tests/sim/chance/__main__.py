@@ -11,10 +11,8 @@ import time
 from pathlib import Path
 
 from sim.chance.failing import smallest, told
-from sim.chance.making import schedule
-from sim.chance.many import played
+from sim.chance.many import played, tried
 from sim.chance.report import Tally, write
-from sim.chance.trial import play
 
 EVERY = 10.0
 """Seconds between two lines."""
@@ -26,7 +24,7 @@ def main() -> int:
     tally = Tally(options.first, options.first)
     if options.state and options.state.exists():
         tally = Tally.load(options.state.read_bytes())
-        tally.failures = [failure for failure in tally.failures if play(schedule(failure.seed)).failure]  # it may have been mended
+        tally.failures = [failure for failure in tally.failures if tried(failure.seed).failure]  # it may have been mended
     try:
         _go_on(tally, options)
     except KeyboardInterrupt:
@@ -66,7 +64,7 @@ def _options() -> argparse.Namespace:
 
 
 def _explain(seed: int) -> None:
-    trial = play(schedule(seed))
+    trial = tried(seed)
     if trial.failure:
         print(f"\n{told(trial, smallest(trial))}", flush=True)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from sim.chance.making import schedule
 from sim.chance.report import counted
-from sim.chance.trial import play
+from sim.chance.trial import Trial, play
 
 CHUNK = 20
 """Schedules that are handed out at a time."""
@@ -32,14 +32,12 @@ def _prepare() -> None:
 
 def _play(seed: int) -> dict[str, Any]:
     begun = time.process_time()
+    return counted(tried(seed), time.process_time() - begun)
+
+
+def tried(seed: int) -> Trial:
+    """One schedule, played whatever happens: where the simulation itself fails, that is what failed."""
     try:
-        trial = play(schedule(seed))
+        return play(schedule(seed))
     except Exception as error:
-        return {
-            "seed": seed,
-            "failure": f"simulation: {error!r}",
-            "check": f"simulation: {type(error).__name__}",
-            "hits": [],
-            "sums": {"schedules": 1},
-        }
-    return counted(trial, time.process_time() - begun)
+        return Trial(schedule(seed), f"simulation: {error!r}")

@@ -158,6 +158,13 @@ mutant(
     "does_not_miss_a_member_that_vanished_unseen",
     "1",
     "With scope Job a rank whose pod went while no controller was there runs again alone.",
-    edit(_ends, "if together and complete and", "if False and"),
+    edit(_ends, "if together and job.status.phase ==", "if False and job.status.phase =="),
     first=("a_member_vanishes",),
+)
+mutant(
+    "does_not_miss_a_member_when_another_one_ends",
+    "1",
+    "The same, if another rank of its type has ended meanwhile.",
+    edit(_ends, "if together and job.status.phase ==", "if together and not part.ends and job.status.phase =="),
+    first=("test_so_does_one_that_goes_while_another_one_ends",),
 )

@@ -1,8 +1,8 @@
 """A mutant on trial: scenarios are played with it until one fails.
 
 First those that its author thinks of: without a crash, with two leaders, and with a crash at every write. Then all others, some random
-schedules, and the others with crashes. What caught it is played once more with the controller as it is, which must pass: otherwise it was not the mutant that
-was noticed.
+schedules, and the others with crashes. What caught it is played once more with the controller as it is, which must pass: otherwise it was
+not the mutant that was noticed.
 """
 
 import time
