@@ -78,6 +78,16 @@ def apply(kubectl, team):
     return applied
 
 
+def addresses(team):
+    """What names lead to, as cluster DNS would answer."""
+    slices = team.server.list(ENDPOINT_SLICES, team.namespace).items
+    return {
+        each["metadata"]["labels"]["kubernetes.io/service-name"]: each["endpoints"][0]["addresses"]
+        for each in slices
+        if len(each["endpoints"] or ()) == 1
+    }
+
+
 def statuses(job):
     return {type: status for type, (status, _, _) in job.conditions.items()}
 
@@ -154,18 +164,40 @@ def test_every_rank_is_found_under_its_own_name(apply, team):
         assert spec["selector"] == {"genericjob": "generic-example", "genericjob-replica": name}
         assert spec["ports"] == [{"name": "http", "port": 2222, "protocol": "TCP", "targetPort": 2222}]
 
-    def addresses():
-        """What a name leads to, as cluster DNS would answer."""
-        slices = job.server.list(ENDPOINT_SLICES, team.namespace).items
-        return {
-            each["metadata"]["labels"]["kubernetes.io/service-name"]: each["endpoints"][0]["addresses"]
-            for each in slices
-            if len(each["endpoints"] or ()) == 1
-        }
-
     job.run(*range(4))
     ips = {name: [pod["status"]["podIP"]] for name, pod in job.pods.items()}
-    eventually(lambda: addresses() == ips)
+    eventually(lambda: addresses(team) == ips)
+
+
+def test_ports_that_lead_elsewhere_need_a_service_with_an_address(team):
+    ports = [{"name": "http", "port": 80, "targetPort": 8080}, {"name": "metrics", "port": 9090}]
+    job = team.submit(a_job("served", replicas(2, args=["$(service.port[http])", "$(service.port[metrics])"]), service={"ports": ports}))
+    pods = job.has_pods(2)
+    assert pods["served-worker-1"]["spec"]["containers"][0]["args"] == ["80", "9090"]
+    for service in job.services.values():
+        spec = service["spec"]
+        assert spec["clusterIP"] not in ("", "None")
+        assert spec["publishNotReadyAddresses"] is True
+        assert [(each["name"], each["port"], each["targetPort"]) for each in spec["ports"]] == [("http", 80, 8080), ("metrics", 9090, 9090)]
+    job.run(0, 1)
+    eventually(lambda: sorted(addresses(team)) == ["served-worker-0", "served-worker-1"])
+
+
+def test_a_job_whose_name_the_server_makes_up(team):
+    body = a_job("", replicas(2, args=["$(service.worker[1].host)"]), service={"ports": [{"port": 80}]})
+    body["metadata"] = {"generateName": "made-up-"}
+    job = team.submit(body)
+    assert job.name.startswith("made-up-")
+    assert len(job.name) == len("made-up-") + 5
+    names = {f"{job.name}-worker-0", f"{job.name}-worker-1"}
+    pods = job.has_pods(2)
+    assert set(pods) == set(job.services) == names
+    assert {pod["metadata"]["labels"]["genericjob"] for pod in pods.values()} == {job.name}
+    assert pods[f"{job.name}-worker-0"]["spec"]["containers"][0]["args"] == [f"{job.name}-worker-1"]
+    job.run(0, 1)
+    job.finish(0)
+    job.finish(1)
+    job.becomes("Succeeded")
 
 
 # ------------------------------------------------------------------------------------------------ pods

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 import pytest
 
 from e2e.apart import apart
-from e2e.jobs import Job, a_job, replicas, restarts
+from e2e.jobs import Job, a_job, counts, replicas, restarts
 from e2e.record import Record
 from genericjob.reconcile.api import pages
 from genericjob.reconcile.resources import RAW_PODS, Key, partial
@@ -24,6 +24,8 @@ POD_NAMES = partial("", "v1", "pods", "Pod")
 RANKS = int(os.environ.get("LARGE_RANKS", "2000"))
 """`make large` has 10,000 of them; the suite has less time."""
 MEBIBYTE = 1 << 20
+OBJECT = 3 * MEBIBYTE // 2
+"""What the store takes at most."""
 WRITERS = 8
 LONG = 1500.0
 """Seconds for what takes minutes on a slow machine."""
@@ -147,14 +149,31 @@ def test_a_hundred_types_a_thousand_rules_and_a_mebibyte_of_environment(world, n
     types = [f"t{number}" for number in range(100)]
     environment = [{"name": "LONG", "value": "$(rank)" + "x" * (MEBIBYTE // len(types))}]
     rules = [{types[number % 100]: [0], types[number * 7 % 100]: [0], types[(number // 10) % 100]: [0]} for number in range(1000)]
-    specs = [replicas(1, type, env=environment) for type in types]
+    specs = [replicas(1, type, env=environment) | restarts("OnFailure", 2) for type in types]
     body = a_job("wide", *specs, successRules=rules, failureRules=rules)
     job = Job(world.api, world.node, world.api.create(GENERIC_JOBS, body, namespace).object)
     keys = {type: Key(namespace, f"wide-{type}-0") for type in types}
     eventually(lambda: set(keys.values()) <= world.running(namespace))
     succeeds(world)
+    failing = [keys[type] for type in types[50:]]
+    world.end(failing, but=failing).kept()
+    eventually(lambda: job.status["restarts"] == 50 and set(keys.values()) <= world.running(namespace))
     world.end([keys[type] for type in rules[42]]).kept()
     assert job.becomes("Succeeded")["ready"] == "100/100"
+
+
+def test_a_job_that_leaves_no_room_for_its_status_is_shown_without_lists(world, namespace):
+    waits = replicas(200)
+    waits["template"]["spec"]["schedulerName"] = "nobody"
+    spare = replicas(0, "spare", env=[{"name": "LONG", "value": "x" * (OBJECT - 20_000)}])
+    body = a_job("full", waits, spare)
+    job = Job(world.api, world.node, world.api.create(GENERIC_JOBS, body, namespace).object)
+    eventually(lambda: job.aggregate == counts(pending=200), within=LONG)
+    assert (job.task().get("replicas"), job.task()["unlisted"]) == (None, 200)
+    assert any("does not fit" in message for _, message in job.told("StatusTooLarge"))
+    succeeds(world)
+    job.pause()
+    job.becomes("Paused")
 
 
 def test_a_template_that_can_never_be_admitted_costs_little(world, namespace):
