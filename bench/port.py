@@ -313,7 +313,8 @@ def page(ours: list[Round], bare: list[Round], watched: list[Round], size: float
 Written by `make bench`; do not edit. {platform.system()}, {os.cpu_count()} cores, Python {platform.python_version()};
 client, API server and etcd share the cores. Medians of {ROUNDS} rounds; the contenders of a comparison take turns on one server.
 
-Other pages: the [controller](benchmarks-controller.md) against the bare limit of the server, and what a [rank costs](benchmarks-engine.md) under `genericjob run`.
+Other pages: the [controller](benchmarks-controller.md) against the bare limit of the server, and what a
+[rank costs](benchmarks-engine.md) under `genericjob run`.
 
 ## The API port over HTTP
 
