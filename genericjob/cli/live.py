@@ -7,10 +7,11 @@ ranks than that it tells how many there are of each kind, and lists those that s
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import IO
 
+from rich.cells import cell_len, set_cell_size
 from rich.style import Style
 
+from .outlet import Outlet
 from .tables import duration
 from .views import ENDED, JobView, RankView, RunView
 
@@ -40,10 +41,10 @@ Line = Sequence[tuple[str, Style]]
 class Live:
     """The lower part of a terminal."""
 
-    def __init__(self, file: IO[str], paint: Callable[[str, Style], str]) -> None:
+    def __init__(self, file: Outlet, paint: Callable[[str, Style], str]) -> None:
         self._file, self._paint = file, paint
         self._widths: list[int] = []
-        """How long the lines are that were drawn last."""
+        """How many places the lines take that were drawn last."""
 
     def size(self) -> os.terminal_size:
         """Columns and rows, as they are now: people move their windows."""
@@ -60,7 +61,7 @@ class Live:
         self._widths = []
         for line in table:
             shown = list(_cropped(line, columns - 1))
-            self._widths.append(sum(len(text) for text, _ in shown))
+            self._widths.append(sum(cell_len(text) for text, _ in shown))
             parts += [*(self._paint(text, style) for text, style in shown), "\n"]
         self._file.write("".join(parts))
         self._file.flush()
@@ -75,8 +76,8 @@ def _cropped(line: Line, columns: int) -> Iterator[tuple[str, Style]]:
     left = max(1, columns)
     for text, style in line:
         if left > 0 and text:
-            yield text[:left], style
-        left -= len(text)
+            yield (text if cell_len(text) <= left else set_cell_size(text, left)), style
+        left -= cell_len(text)
 
 
 # ------------------------------------------------------------------------------------------------ what stands in it
@@ -133,13 +134,18 @@ def _weight(rank: RankView) -> int:
 def _rows(ranks: Sequence[tuple[JobView, RankView]], columns: int, now: float) -> Iterator[Line]:
     cells = [_cells(job, rank, now) for job, rank in ranks]
     titles = [title for title in TITLES if title != "WHY" or any(each["WHY"] for each in cells)]
-    widths = {title: max(len(title), *(len(each[title]) for each in cells)) for title in titles}
+    widths = {title: max(len(title), *(cell_len(each[title]) for each in cells)) for title in titles}
     for title in DROPPED:
         if title in titles and title != "WHY" and _wide(titles, widths) >= columns:
             titles.remove(title)
-    yield [(f"{title:<{widths[title] + GAP}}", STRONG) for title in titles]
+    yield [(_padded(title, widths[title]), STRONG) for title in titles]
     for each in cells:
-        yield [(f"{each[title]:<{widths[title] + GAP}}", _style(title, each[title])) for title in titles]
+        yield [(_padded(each[title], widths[title]), _style(title, each[title])) for title in titles]
+
+
+def _padded(text: str, width: int) -> str:
+    """A cell and the gap behind it. BY PLACES ON THE SCREEN: characters of some languages take two."""
+    return text + " " * (width + GAP - cell_len(text))
 
 
 def _wide(titles: Sequence[str], widths: Mapping[str, int]) -> int:

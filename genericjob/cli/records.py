@@ -12,13 +12,13 @@
 away.
 """
 
-import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import IO, Any
 
 import msgspec
 
+from .outlet import Outlet
 from .views import JobView, RankView, RunView
 
 
@@ -26,7 +26,12 @@ class Records:
     """Writes events for machines."""
 
     def __init__(self, file: IO[str] | None = None, *, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
-        self._file, self._now = file or sys.stdout, now
+        self._outlet, self._now = Outlet(file), now
+
+    @property
+    def lost(self) -> OSError | None:
+        """Why nothing can be written any more."""
+        return self._outlet.lost
 
     def begin(self, run: RunView) -> None:
         """What is going to happen."""
@@ -83,9 +88,9 @@ class Records:
     def refresh(self, *, busy: bool) -> float | None:
         """Let it be read, unless there is more to come."""
         if not busy:
-            self._file.flush()
+            self._outlet.flush()
         return None
 
     def _write(self, event: str, **fields: Any) -> None:
         time = self._now().isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        self._file.write(msgspec.json.encode({"event": event, "time": time, **fields}).decode(errors="replace") + "\n")
+        self._outlet.write(msgspec.json.encode({"event": event, "time": time, **fields}).decode(errors="replace") + "\n")

@@ -1,10 +1,10 @@
 """What `genericjob run` shows: lines of programs with the rank before them, what happens to ranks and jobs, and a table at the end.
 
 On a terminal a table of ranks stays below all that (`live.py`). Used by one thread. Text of users and programs is written as it is, and
-nothing in it is taken for markup; only below it stands a table, what would move the cursor is left out.
+nothing in it is taken for markup; only where a table stands below it, what would move the cursor is left out. What is said about a run is
+one line each time, whatever was in the messages that it is made of.
 """
 
-import os
 import re
 import time
 from collections.abc import Callable, Iterable
@@ -17,6 +17,8 @@ from rich.table import Table
 from rich.text import Text
 
 from .live import BAD, COLOURS, GOOD, OF_PHASE, QUIET, STRONG, Live, ranks_table
+from .outlet import Outlet
+from .tables import colourful, live, one_line
 from .views import JobView, RankView, RunView
 
 MOST_ROWS = 40
@@ -35,15 +37,22 @@ class Screen:
     """A terminal, or a file."""
 
     def __init__(self, file: IO[str] | None = None, *, table: bool = True, clock: Callable[[], float] = time.monotonic) -> None:
-        self._console = Console(file=file)
-        self._colours = ColorSystem.STANDARD if self._console.is_terminal and not self._console.no_color else None
-        self._live = Live(self._console.file, self._paint) if table and _is_terminal(self._console) else None
+        self._outlet = Outlet(file)
+        colours = colourful(self._outlet.file)
+        self._colours = ColorSystem.STANDARD if colours else None
+        self._console = Console(file=self._outlet.file, color_system="standard" if colours else None)
+        self._live = Live(self._outlet, self._paint) if table and live(self._outlet.file) else None
         self._clock, self._drawn = clock, float("-inf")
         self._held: list[str] = []
         self._size = 0
         self._width = 0
         self._prefixes: dict[str, str] = {}
         self._run: RunView | None = None
+
+    @property
+    def lost(self) -> OSError | None:
+        """Why nothing can be shown any more."""
+        return self._outlet.lost
 
     # -------------------------------------------------------------------------------------------- the story
 
@@ -73,7 +82,7 @@ class Screen:
 
     def say(self, text: str) -> None:
         """Something about the run."""
-        self._write(self._paint(text, STRONG))
+        self._write(self._paint(one_line(text), STRONG))
 
     def rank(self, rank: RankView, text: str) -> None:
         """Something about a rank."""
@@ -85,7 +94,7 @@ class Screen:
 
     def warn(self, label: str, text: str) -> None:
         """Something that somebody should see to."""
-        self._write(self._paint(f"{label:<{self._width}} * ", QUIET) + self._paint(f"warning: {text}", Style(color="yellow")))
+        self._write(self._paint(f"{label:<{self._width}} * ", QUIET) + self._paint(one_line(f"warning: {text}"), Style(color="yellow")))
 
     def end(self, run: RunView, code: int) -> None:
         """How it all ended."""
@@ -99,7 +108,7 @@ class Screen:
         """Let it be seen, unless there is more to come or it was seen just now; returns after how many seconds to call again."""
         if self._live is None:
             if not busy:
-                self._console.file.flush()
+                self._outlet.flush()
             return None
         now = self._clock()
         wait = self._drawn + (EVERY if self._held else AGES) - now
@@ -113,7 +122,7 @@ class Screen:
     # -------------------------------------------------------------------------------------------- how it is written
 
     def _state(self, label: str, text: str, phase: str) -> None:
-        self._write(self._paint(f"{label:<{self._width}} * ", QUIET) + self._paint(text, OF_PHASE.get(phase, QUIET)))
+        self._write(self._paint(f"{label:<{self._width}} * ", QUIET) + self._paint(one_line(text), OF_PHASE.get(phase, QUIET)))
 
     def _paint(self, text: str, style: Style) -> str:
         return style.render(text, color_system=self._colours) if text else ""
@@ -128,7 +137,7 @@ class Screen:
 
     def _write(self, text: str) -> None:
         if self._live is None:
-            self._console.file.write(text + "\n")
+            self._outlet.write(text + "\n")
         else:
             self._held.append(text)
             self._size += len(text)
@@ -147,11 +156,13 @@ class Screen:
         for rank in shown:
             code = "" if rank.exit_code is None else str(rank.exit_code)
             row = [Text(rank.label), Text(rank.phase, style=OF_PHASE.get(rank.phase, QUIET))]
-            row += [*([Text(str(rank.restarts))] if again else []), Text(code), *([Text(rank.message)] if why else [])]
+            row += [*([Text(str(rank.restarts))] if again else []), Text(code), *([Text(one_line(rank.message))] if why else [])]
             table.add_row(*row)
         self._write("")
         if shown:
-            self._console.print(table)
+            with self._console.capture() as printed:
+                self._console.print(table)
+            self._write(printed.get().removesuffix("\n"))
         if len(shown) < len(ranks):
             done = sum(rank.phase == "Succeeded" for rank in ranks)
             others = f"; {len(shown)} others are shown" if shown else ""
@@ -161,12 +172,4 @@ class Screen:
         if run.logs:
             self._write(self._paint(f"what they printed is in {run.logs}", QUIET))
         for job in run.jobs:
-            self._write(self._paint(f"{job.name} {job.verdict}", {"Succeeded": GOOD, "Failed": BAD}.get(job.phase, QUIET)))
-
-
-def _is_terminal(console: Console) -> bool:
-    """Whether the cursor can be moved."""
-    try:
-        return console.is_terminal and not console.is_dumb_terminal and os.isatty(console.file.fileno())
-    except (OSError, ValueError, AttributeError):  # no file at all
-        return False
+            self._write(self._paint(one_line(f"{job.name} {job.verdict}"), {"Succeeded": GOOD, "Failed": BAD}.get(job.phase, QUIET)))

@@ -84,7 +84,8 @@ def _visible(character: str) -> str:
 
 def live(file: IO[str] | None = None) -> bool:
     """Whether there is a screen that can be painted anew, with or without colours."""
-    return os.environ.get("TERM") != "dumb" and (file or sys.stdout).isatty()
+    shown = file or sys.stdout
+    return os.environ.get("TERM") not in ("dumb", "unknown") and shown is not None and shown.isatty()
 
 
 def colourful(file: IO[str] | None = None) -> bool:

@@ -5,6 +5,7 @@ import os
 import re
 
 import pytest
+from rich.cells import cell_len
 from rich.style import Style
 
 from genericjob.cli.live import Live, ranks_table
@@ -135,6 +136,21 @@ def test_a_window_that_became_narrower_is_cleared_all_the_same():
     assert file.getvalue() == "\r\x1b[3A\x1b[J"  # 39 characters are two lines of 20 by now
 
 
+def test_wide_letters_take_the_places_that_they_take():
+    why = "main: 没有这样的文件"
+    file = Fake(60, 8)
+    live = Sized(file)
+    run = a_run(ranks(1, phase="Failed", message=why * 3), ranks(1, "v", message="你"))
+    live.draw([], ranks_table(run, columns=60, rows=24, now=75.0))
+    drawn = file.getvalue().splitlines()
+    assert max(map(cell_len, drawn)) == 59
+    assert drawn[3].index("main") == drawn[2].index("WHY") == drawn[4].index("你")
+    file.truncate(0)
+    file.seek(0)
+    live.draw([], ())
+    assert file.getvalue() == "\r\x1b[5A\x1b[J"
+
+
 # ------------------------------------------------------------------------------------------------ how often
 
 
@@ -209,3 +225,11 @@ def test_below_lines_of_programs_the_cursor_stays_ours(screen, printed, seen):
     screen.line(None, "p", "main", printed)
     screen.refresh(busy=False)
     assert screen.drawn == [[f"p | {seen}"]]
+
+
+def test_what_is_said_about_a_run_is_one_line_each_time(screen):
+    screen.say("one\ntwo\x1b[2J")
+    screen.warn("p", "three\r\nfour\x07")
+    screen.rank(RankView("w-0"), "five\u2028six")
+    screen.refresh(busy=False)
+    assert screen.drawn == [["one two^[[2J", "p * warning: three four^G", "w-0 * five six"]]
