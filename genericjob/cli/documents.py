@@ -191,7 +191,11 @@ def _document(source: Parsed, where: str, file: str) -> Document:
 
 
 def _text(source: str) -> str:
-    return sys.stdin.buffer.read().decode() if source == STANDARD_INPUT else Path(source).read_text(encoding="utf-8")
+    if source != STANDARD_INPUT:
+        return Path(source).read_text(encoding="utf-8")
+    if sys.stdin is None:
+        raise UnreadableError(_called(source), "is closed")
+    return sys.stdin.buffer.read().decode()
 
 
 def _called(source: str) -> str:

@@ -1,5 +1,6 @@
 """Entry point of `genericjob` and `kubectl gj`: whatever goes wrong is told in one sentence."""
 
+import io
 import os
 import sys
 from pathlib import Path
@@ -12,6 +13,8 @@ NO_DEFINITION = "is its CustomResourceDefinition installed?"
 
 def main() -> None:
     """Run a command. Exit codes: 1 something went wrong, 2 the command line is, 130 Ctrl-C."""
+    if isinstance(sys.stdout, io.TextIOWrapper):  # closed, it is None
+        sys.stdout.reconfigure(errors="replace")  # what programs print is not to end us where it cannot be written
     try:
         # IMPORTED HERE, because Ctrl-C does not wait until a program has been loaded.
         from genericjob.reconcile.errors import ApiError
@@ -31,8 +34,10 @@ def main() -> None:
             _end(error, str(error), error.code)
         except ApiError as error:
             _end(error, _told(error))
-        except OSError as error:  # a full disk, a closed pipe
-            _end(error, error.strerror or str(error))
+        except OSError as error:  # a full disk, a directory that cannot be made
+            _end(error, _placed(error))
+        except Exception as error:
+            _end(error, f"this is a bug in genericjob: {type(error).__name__}: {error}; --debug shows where")
     except KeyboardInterrupt:
         sys.exit(130)
 
@@ -41,6 +46,11 @@ def _told(error: Exception) -> str:
     message = str(error)
     install = "; an administrator installs it with: python -m genericjob.api | kubectl apply --server-side -f -"
     return message + install if NO_DEFINITION in message else message
+
+
+def _placed(error: OSError) -> str:
+    why = error.strerror or str(error)
+    return f"{os.fsdecode(error.filename)}: {why}" if isinstance(error.filename, str | bytes) else why
 
 
 def _end(error: Exception, message: str, code: int = 1) -> NoReturn:
@@ -52,5 +62,6 @@ def _end(error: Exception, message: str, code: int = 1) -> NoReturn:
         traceback.print_exception(error)
     if code == 1:
         sys.exit(f"genericjob: {message}")
-    sys.stderr.write(f"genericjob: {message}\n")
+    if sys.stderr is not None:
+        sys.stderr.write(f"genericjob: {message}\n")
     sys.exit(code)
