@@ -11,15 +11,16 @@ from genericjob.jobs.assembly import Assembly
 from genericjob.jobs.podgroups import POD_GROUPS
 from genericjob.jobs.resource import JOBS, StoredJob
 from genericjob.local.addresses import Addresses
-from genericjob.local.kubelet import Kubelet, Output
+from genericjob.local.kubelet import GRACE, Kubelet, Output
 from genericjob.local.logfiles import LogFiles
 from genericjob.local.memory import MemoryApi
+from genericjob.local.reports import TERMINAL
 from genericjob.reconcile.errors import ApiError
 from genericjob.reconcile.informer import Informer
 from genericjob.reconcile.metrics import Metrics
 from genericjob.reconcile.objects import Object, object_of
 from genericjob.reconcile.primitives import Primitives
-from genericjob.reconcile.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, SECRETS, Key, Resource
+from genericjob.reconcile.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, RAW_PODS, SECRETS, Key, Resource
 
 from .documents import BadInputError, Document
 
@@ -130,13 +131,27 @@ class Engine:
         self.controller.controller.start()
         self._kubelet.start()
 
-    def delete(self, job: StoredJob) -> None:
-        """Have a job end gracefully, with everything that it made."""
+    def delete_all(self) -> None:
+        """Have all jobs end gracefully, with everything that they made; and pods that somebody made without a job."""
+        for job in self.api.list(JOBS).items:
+            self._delete(JOBS, Key(job.namespace, job.name), job.uid)
+        for pod in self.api.list(RAW_PODS).items:
+            meta = pod["metadata"]
+            if not meta.get("ownerReferences"):
+                self._delete(RAW_PODS, Key(meta["namespace"], meta["name"]), meta["uid"])
+
+    def _delete(self, resource: Resource[Any], key: Key, uid: str) -> None:
         try:
-            self.api.delete(JOBS, Key(job.namespace, job.name), uid=job.uid, propagation="Background")
+            self.api.delete(resource, key, uid=uid, propagation="Background")
         except ApiError as error:
             if not error.not_found:
                 raise
+
+    def grace(self) -> int | None:
+        """Seconds that programs have to end when they are asked to: of those with the most; None if there are none."""
+        pods = self.api.list(RAW_PODS).items
+        living = [pod["spec"] for pod in pods if (pod.get("status") or {}).get("phase") not in TERMINAL]
+        return max((int(spec.get("terminationGracePeriodSeconds", GRACE)) for spec in living), default=None)
 
     def stop(self) -> bool:
         """End everything, now; whether no program is left."""

@@ -1,7 +1,8 @@
 """`genericjob run FILE…`: the manifest of a cluster, on this machine.
 
 Everything that happens comes as news to one thread, which tells it: lines of programs, changes of pods and jobs, Ctrl-C. When the jobs have
-ended, or Ctrl-C was pressed, what still runs is deleted as kubectl would, and the run waits for it; another Ctrl-C kills it.
+ended, or Ctrl-C was pressed, or nobody takes what is printed any more, what still runs is deleted as kubectl would, and the run waits for
+it; another Ctrl-C kills it, and from then on nothing keeps the run from tidying up.
 
 Meanwhile the run's API is served on loopback, so that it can be looked at and changed like any cluster: `genericjob get --run NAME`.
 """
@@ -37,6 +38,10 @@ from .views import RunView
 LINES_AHEAD = 10_000
 """Lines that programs may be ahead of the screen; then they wait, as they would for a slow terminal."""
 
+SIGNALLED = 128
+"""What is added to a signal to make the exit code of whom it has ended."""
+HEARD = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
 ALWAYS_LET_PASS = ("image",)
 """A manifest has to name an image, and no process honours one: if that were refused, everything would be."""
 
@@ -58,7 +63,8 @@ Output = Annotated[Literal["text", "json"], typer.Option("--output", "-o", help=
 def run(files: Files, name: Name = "", logs: Logs = None, strict: Strict = False, plain: Plain = False, output: Output = "text") -> None:
     """Run jobs on this machine: no cluster, and programs in place of containers.
 
-    Exit code 0 when all jobs have succeeded, 1 when one has failed, 2 when a file is wrong, 130 after Ctrl-C.
+    Exit code 0 when all jobs have succeeded, 1 when one has failed or nobody reads what is printed, 2 when a file is wrong, 130 after
+    Ctrl-C.
 
     Example: genericjob run job.yaml secrets.yaml
     """
@@ -70,6 +76,9 @@ def run(files: Files, name: Name = "", logs: Logs = None, strict: Strict = False
         for line in str(error).splitlines():
             typer.echo(f"genericjob: {line}", err=True)
         raise typer.Exit(2) from None
+    if code > SIGNALLED:
+        for number in HEARD:  # THE PROCESS ENDS NOW: another signal in this moment would change its exit code
+            signal.signal(number, signal.SIG_IGN)
     raise typer.Exit(code)
 
 
@@ -84,6 +93,7 @@ class Run:
         self._room = Semaphore(LINES_AHEAD)
         self._reading = True
         self._signals: list[int] = []
+        self._winding_down = self._killing = self._closing = False
         self._primitives = System()
         self._view = RunView()
         self._remarks: list[str] = []
@@ -105,27 +115,23 @@ class Run:
             made.pop_all()
 
     def go(self) -> int:
-        """Run the jobs; returns the exit code."""
+        """Run the jobs; returns the exit code. Raises what the output was lost by, unless something else has ended the run."""
+        with self._listening_to_signals():  # AROUND ALL OF IT: who is impatient must not keep the run from tidying up
+            return self._go()
+
+    def _go(self) -> int:
         self._follow()
         try:
             self._announce()
             self._show.begin(self._view)
             for remark in self._remarks:
                 self._show.say(remark)
-            with self._listening_to_signals():
-                self._engine.start()
-                self._until(lambda: bool(self._teller.trouble or self._signals) or all(view.over for view in self._view.jobs))
-                interrupted = bool(self._signals)
-                self._wind_down()
+            self._engine.start()
+            self._until(lambda: self._must_end or all(view.over for view in self._view.jobs))
+            interrupted = bool(self._signals)
+            self._wind_down()
         finally:
-            self._reading = False
-            self._room.release()  # nobody reads for a while, and nobody may wait for that
-            left = not self._engine.stop()
-            self._server.stop()
-            if self._registration:
-                self._registration.close()
-            if self._logs:
-                self._logs.close()
+            left = not self._close()
         while not self._news.empty():
             self._news.get()()
         return self._conclude(interrupted=interrupted, left=left)
@@ -144,20 +150,42 @@ class Run:
             with suppress(Empty):
                 self._news.get(timeout=wait)()
 
+    @property
+    def _must_end(self) -> bool:
+        return bool(self._teller.trouble or self._signals or self._show.lost)
+
     def _wind_down(self) -> None:
         """Delete what still runs, and wait until it has ended or must be killed."""
+        self._winding_down = True
         self._teller.stop()
-        if self._teller.alive:
-            for stored in self._stored:
-                self._engine.delete(stored)
-            self._until(lambda: not self._teller.alive or len(self._signals) > 1)
+        if not self._teller.alive:
+            return
+        if self._show.lost and not self._signals:
+            lost = self._show.lost.strerror
+            typer.echo(f"genericjob: the output is lost ({lost}): {self._request()}; Ctrl-C kills them", err=True)
+        self._engine.delete_all()
+        self._until(lambda: not self._teller.alive or self._killing)
+
+    def _close(self) -> bool:
+        """End everything; whether no program is left."""
+        self._closing = True
+        self._reading = False
+        self._room.release()  # nobody reads for a while, and nobody may wait for that
+        with ExitStack() as others:  # WHATEVER CANNOT BE STOPPED, the rest is
+            if self._logs:
+                others.callback(self._logs.close)
+            if self._registration:
+                others.callback(self._registration.close)
+            others.callback(self._server.stop)
+            return self._engine.stop()
 
     def _conclude(self, *, interrupted: bool, left: bool) -> int:
+        self._teller.settle()
         if left:
             self._show.say("some programs could not be ended")
         code = 0 if all(view.phase == "Succeeded" for view in self._view.jobs) else 1
         if interrupted:
-            code = 128 + self._signals[0]
+            code = SIGNALLED + self._signals[0]
         elif self._teller.trouble:
             code = 2
         for view in self._view.jobs:
@@ -166,6 +194,8 @@ class Run:
         self._show.end(self._view, code)
         if code == 2:
             raise BadInputError(self._teller.trouble)
+        if self._show.lost and not interrupted:
+            raise self._show.lost
         return code
 
     def _drop_empty_logs(self) -> None:
@@ -238,7 +268,7 @@ class Run:
         def heard(number: int, frame: FrameType | None) -> None:
             self._news.put(partial(self._interrupt, number))
 
-        wanted = [number for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) if not _is_nohup(number)]
+        wanted = [number for number in HEARD if not _is_nohup(number)]
         before: dict[int, Any] = {number: signal.signal(number, heard) for number in wanted}
         try:
             yield
@@ -247,9 +277,23 @@ class Run:
                 signal.signal(number, handler)
 
     def _interrupt(self, number: int) -> None:
+        if self._killing or self._closing:
+            return  # there is nothing left to ask for
         self._signals.append(number)
-        if len(self._signals) == 1:
-            self._show.say(f"{signal.Signals(number).name}: the programs are asked to end; the next one kills them")
+        typed = number == signal.SIGINT
+        name = "Ctrl-C" if typed else signal.Signals(number).name
+        if self._winding_down:
+            self._killing = True
+            self._show.say(f"{name}: the programs are killed")
+        elif request := self._request():
+            self._show.say(f"{name}: {request}; {'press it again to kill them' if typed else 'another one kills them'}")
+        else:
+            self._show.say(f"{name}: the run ends before any program runs")
+
+    def _request(self) -> str:
+        """What is asked of programs, if there are any."""
+        grace = self._engine.grace()
+        return "" if grace is None else f"the programs are asked to end, within {grace} s (their grace period)"
 
 
 def _first_name(documents: Sequence[Document]) -> str:

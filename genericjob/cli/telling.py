@@ -24,6 +24,7 @@ from genericjob.reconcile.resources import Key
 from genericjob.reconcile.store import Change
 
 from .engine import Warned
+from .tables import one_line
 from .views import ENDED, JobView, RankView, RunView
 
 HOPELESS = (Reason.FAILED_CREATE, Reason.INVALID_SPEC, Reason.NAME_CONFLICT)
@@ -33,12 +34,19 @@ TOLD_BETTER = (*HOPELESS, Reason.RESTARTING)
 MISSING = "CreateContainerConfigError"
 """A container waits for a ConfigMap or Secret."""
 GOING, AGAIN = "Terminating", "Restarting"
+FAILED, BY_RULE = "The job is failed: ", "The job is failed with rule: "
+"""How the controller begins to say why."""
 SOON = 0.5
 """Seconds that nobody needs to be told of."""
 
 
 class Show(Protocol):
     """Where it is told."""
+
+    @property
+    def lost(self) -> OSError | None:
+        """Why nothing can be told any more."""
+        ...
 
     def begin(self, run: RunView) -> None:
         """What is going to happen."""
@@ -133,8 +141,13 @@ class Teller:
         for uid, view in self._views.items():
             self._judge(uid, None)
             view.over = True
-            for rank in view.ranks.values():
-                rank.stop()
+            for name, rank in view.ranks.items():
+                rank.stop(alive=Key(view.namespace, name) in self.alive)
+
+    def settle(self) -> None:
+        """Nothing runs any more."""
+        for _, rank in self._ranks.values():
+            rank.settle()
 
     # -------------------------------------------------------------------------------------------- pods
 
@@ -156,6 +169,8 @@ class Teller:
         key = Key(pod.namespace, pod.name)
         (self.alive.discard if change.new is None or pod.phase in ENDED else self.alive.add)(key)
         uid, rank = self._ranks.get(key, ("", None))
+        if rank is not None and rank.stopped and key not in self.alive:
+            rank.settle()
         if rank is None or rank.stopped:
             return
         if change.new is None:
@@ -201,7 +216,7 @@ class Teller:
 
     def _look_for_missing(self, uid: str, key: Key, rank: RankView, pod: Pod) -> None:
         """Nobody will bring a ConfigMap or Secret that is not in the file, unless somebody does so by a command."""
-        waiting, view = self._waiting.setdefault(uid, {}), self._views[uid]
+        waiting = self._waiting.setdefault(uid, {})
         missing = next((one.message for one in (*pod.init_containers, *pod.containers) if one.reason == MISSING), "")
         if not missing or rank.phase in ENDED:
             waiting.pop(key, None)
@@ -209,9 +224,17 @@ class Teller:
             waiting[key] = missing
             if f"{uid} {missing}" not in self._warned:
                 self._warned.add(f"{uid} {missing}")
-                how = f"`genericjob apply -f FILE{self._at(view)}` brings it"
-                self._show.warn(rank.label, f"waits for what no file has: {missing}; {how}")
+                self._show.warn(rank.label, f"waits for what no file has: {missing}")
         self._give_up_if_all_wait(uid)
+        self._say_how_to_bring_it(uid)
+
+    def _say_how_to_bring_it(self, uid: str) -> None:
+        """Once, and only if there is time for it because somebody works."""
+        view = self._views[uid]
+        told = f"{uid} can be brought"
+        if self._waiting[uid] and told not in self._warned and any(rank.phase == "Running" for rank in view.ranks.values()):
+            self._warned.add(told)
+            self._show.warn(view.name, f"while others work, `genericjob apply -f FILE{self._at(view)}` brings what is missing")
 
     def _give_up_if_all_wait(self, uid: str) -> None:
         """While somebody works, or is to work again, there is time to bring what is missing."""
@@ -319,7 +342,7 @@ class Teller:
     def _verdict(self, job: Job, view: JobView, status: GenericJobStatus) -> str:
         """Why a job has ended, with the rule."""
         ended = condition(status, "Completed" if status.phase == "Succeeded" else "Failed")
-        message = ended.message if ended else ""
+        message = _without_what_is_said_anyway(ended.message if ended else "")
         if status.phase != "Succeeded" or not job.design.rules.explicit_success:
             return message
         succeeded = {task.type: ranges.parse(task.succeeded_ranks) for task in status.tasks}
@@ -356,6 +379,12 @@ def _all_succeeded(rule: Ranks, succeeded: Mapping[str, frozenset[int]]) -> bool
     return all(rank in succeeded.get(type, ()) for type, numbers in rule.items() for rank in numbers)
 
 
+def _without_what_is_said_anyway(message: str) -> str:
+    """Of a failure, the reason: that the job has failed stands before it."""
+    rule = message.removeprefix(BY_RULE)
+    return f"the rule {rule} is met" if rule != message else message.removeprefix(FAILED)
+
+
 def _containers(template: Mapping[str, Any]) -> list[str]:
     """Names of a pod's containers, in the order they run."""
     spec = template.get("spec")
@@ -368,6 +397,11 @@ def _end(pod: Pod) -> tuple[int | None, str]:
     containers: tuple[Container, ...] = (*pod.init_containers, *pod.containers)
     ended = [one for one in containers if one.exit_code is not None]
     if pod.phase not in ENDED or not ended:
-        return None, next((f"{one.name}: {one.message}" for one in containers if one.message), "")
+        return None, next((_told(one) for one in containers if one.message), "")
     told = next((one for one in ended if one.exit_code), ended[-1])
-    return told.exit_code, f"{told.name}: {told.message}" if told.message else ""
+    return told.exit_code, _told(told) if told.message else ""
+
+
+def _told(container: Container) -> str:
+    """A container's message in one line: a program may have written whatever it liked into it."""
+    return one_line(f"{container.name}: {container.message}")

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 ENDED = ("Succeeded", "Failed")
+STOPPING = "Stopping"
 
 
 @dataclass
@@ -31,11 +32,16 @@ class RankView:
     stopped: bool = False
     """The job was over before this rank was."""
 
-    def stop(self) -> None:
-        """The job is over: what has not ended will be ended, and that is no outcome."""
+    def stop(self, *, alive: bool) -> None:
+        """The job is over: what has not ended will be ended, and that is no outcome. While its pod is `alive` that takes its time."""
         self.stopped = True
         if self.phase not in ENDED:
-            self.phase = "Not started" if self.phase == "Creating" else "Stopped"
+            self.phase = STOPPING if alive else "Not started" if self.phase == "Creating" else "Stopped"
+
+    def settle(self) -> None:
+        """Its pod is gone, or nobody waits for it any more."""
+        if self.phase == STOPPING:
+            self.phase, self.until = "Stopped", time.monotonic()
 
     def age(self, now: float) -> float:
         """Seconds since it began; one that has ended gets no older."""

@@ -92,14 +92,14 @@ def test_a_failure_rule_ends_the_job_and_is_named(go):
     assert outcome.code == 1
     assert outcome.table() == [["worker-0", "Stopped"], ["worker-1", "Failed", "7"], ["worker-2", "Stopped"]]
     assert "worker-1 * failed with exit code 7" in outcome.lines
-    assert outcome.verdict == 'j failed: The job is failed with rule: {"worker":[1]}'
+    assert outcome.verdict == 'j failed: the rule {"worker":[1]} is met'
 
 
 def test_without_rules_every_rank_must_succeed(go):
     assert go(job(replicas("a", 2, container("true")), replicas("b", 1, container("true")))).code == 0
     outcome = go(job(replicas("a", 1, container("true")), replicas("b", 1, container("exit 3"))))
     assert outcome.code == 1
-    assert outcome.verdict == "j failed: The job is failed: rank 0 of type b has failed."
+    assert outcome.verdict == "j failed: rank 0 of type b has failed."
 
 
 def test_who_still_runs_when_the_job_has_ended_is_asked_to_end(go, tmp_path):
@@ -219,7 +219,7 @@ def test_ctrl_c_asks_programs_to_end(go):
     outcome = go(job(replicas("w", 1, container(script))))
     assert outcome.code == 130
     assert "w-0 | bye" in outcome.lines
-    assert any(line.startswith("SIGINT: the programs are asked to end") for line in outcome.lines)
+    assert "Ctrl-C: the programs are asked to end, within 30 s (their grace period); press it again to kill them" in outcome.lines
     assert outcome.verdict == "j was interrupted"
 
 
@@ -227,6 +227,18 @@ def test_a_second_ctrl_c_kills(go):
     script = f"trap 'kill -INT {os.getpid()}' TERM; kill -INT {os.getpid()}; while :; do sleep 600 & wait; done"
     outcome = go(job(replicas("w", 1, container(script), terminationGracePeriodSeconds=600)))
     assert outcome.code == 130
+    assert "Ctrl-C: the programs are asked to end, within 600 s (their grace period); press it again to kill them" in outcome.lines
+    assert "Ctrl-C: the programs are killed" in outcome.lines
+
+
+def test_when_the_job_has_ended_one_ctrl_c_kills_who_still_runs(go, tmp_path):
+    stubborn = f"trap 'kill -INT {os.getpid()}' TERM; touch {tmp_path}/up; while :; do sleep 600 & wait; done"
+    server = replicas("server", 1, container(stubborn), terminationGracePeriodSeconds=600)
+    worker = replicas("worker", 1, container(f"until [ -e {tmp_path}/up ]; do sleep 0.01; done"))
+    outcome = go(job(server, worker, successRules=[{"worker": [0]}]))
+    assert outcome.code == 0
+    assert "Ctrl-C: the programs are killed" in outcome.lines
+    assert outcome.table() == [["server-0", "Stopped"], ["worker-0", "Succeeded", "0"]]
 
 
 def test_a_program_that_prints_without_end_is_killed_all_the_same(go, monkeypatch):
@@ -240,6 +252,24 @@ def test_a_program_that_prints_without_end_is_killed_all_the_same(go, monkeypatc
 def test_sigterm_ends_a_run_too(go):
     outcome = go(job(replicas("w", 1, container(f"kill -TERM {os.getpid()}; sleep 600"))))
     assert outcome.code == 143
+    assert "SIGTERM: the programs are asked to end, within 30 s (their grace period); another one kills them" in outcome.lines
+
+
+def test_a_rank_is_stopping_until_its_pod_is_gone(tmp_path):
+    class Looking(Screen):
+        def refresh(self, *, busy):
+            if "w-0 | asked" in out.getvalue() and not (tmp_path / "go").exists():
+                seen.append(self._run.jobs[0].ranks["j-w-0"].phase)
+                (tmp_path / "go").touch()
+            return super().refresh(busy=busy)
+
+    seen, out = [], io.StringIO()
+    patient = f"trap 'echo asked; until [ -e {tmp_path}/go ]; do sleep 0.05; done; exit 0' TERM"
+    script = f"{patient}; kill -INT {os.getpid()}; while :; do sleep 600 & wait; done"
+    (tmp_path / "j.yaml").write_text(yaml.safe_dump(job(replicas("w", 1, container(script)))))
+    assert Run(runnable([str(tmp_path / "j.yaml")]), Looking(out)).go() == 130
+    assert seen == ["Stopping"]
+    assert Outcome(130, out.getvalue()).table() == [["w-0", "Stopped"]]
 
 
 # ------------------------------------------------------------------------------------------------ bad input

@@ -93,7 +93,7 @@ def test_several_files_and_standard_input_make_one_run(run, manifest):
 def test_a_rule_that_fails_the_job_is_exit_code_1(run, manifest):
     result = run(manifest(job("exit 7", failureRules=[{"w": [0]}])))
     assert result.returncode == 1
-    assert result.stdout.splitlines()[-1] == 'j failed: The job is failed with rule: {"w":[0]}'
+    assert result.stdout.splitlines()[-1] == 'j failed: the rule {"w":[0]} is met'
 
 
 def test_a_program_that_is_not_there_is_exit_code_1(run, manifest):
@@ -264,6 +264,65 @@ def test_a_terminal_without_colours_or_without_a_table(manifest, env):
         assert "\x1b[36mw-0 |\x1b[0m hello" in run.raw
 
 
+def test_a_dumb_terminal_gets_no_colours_and_no_table(manifest, env):
+    with on_terminal([*GENERICJOB, "run", manifest(job("echo hello"))], env={**env, "TERM": "dumb"}) as run:
+        assert run.end() == 0
+    assert "w-0 | hello" in run.screen.all
+    assert "\x1b" not in run.raw
+
+
+def test_a_message_with_lines_and_orders_leaves_the_table_where_it_is(manifest, env, tmp_path):
+    script = (
+        f"[ $(rank) = 0 ] || {{ until [ -e {tmp_path}/go ]; do sleep 0.05; done; exit 0; }}; printf 'one\\ntwo\\033[2J\\033[5A\\n'; exit 3"
+    )
+    failing = job(script, replicas=2, successRules=[{"w": [1]}], failureRules=[{"w": [1]}])
+    failing["spec"]["replicaSpecs"][0]["template"]["spec"]["containers"][0]["terminationMessagePolicy"] = "FallbackToLogsOnError"
+    with on_terminal([*GENERICJOB, "run", manifest(failing)], columns=100, env=env) as run:
+        assert run.until(lambda screen: _rows(screen) == {"w-0": "Failed", "w-1": "Running"})
+        row = next(line for line in run.screen.seen if line.startswith("w-0") and "Failed" in line)
+        assert row.endswith("main: one two^[[2J^[[5A")
+        (tmp_path / "go").touch()
+        assert run.end() == 0
+    assert not any(line.startswith("───") for line in run.screen.all)
+    assert any("w-0 * main: one two^[[2J^[[5A" in line for line in run.screen.all)
+
+
+# ------------------------------------------------------------------------------------------------ where it is written
+
+
+def test_a_reader_who_leaves_has_programs_asked_to_end(manifest, env, tmp_path):
+    script = f"trap 'echo bye > {tmp_path}/bye; exit 0' TERM; while :; do echo on and on; sleep 0.05; done"
+    argv = [*GENERICJOB, "run", manifest(job(script))]
+    with subprocess.Popen(argv, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as program:
+        assert next(line for line in program.stdout if "on and on" in line)
+        program.stdout.close()
+        told = program.stderr.read()
+        assert program.wait(PATIENCE) == 1
+    asked = "the programs are asked to end, within 30 s (their grace period); Ctrl-C kills them"
+    assert told == f"genericjob: the output is lost (Broken pipe): {asked}\n"
+    assert (tmp_path / "bye").read_text() == "bye\n"
+    assert list((tmp_path / "r").rglob("*.yaml")) == []
+
+
+def test_what_standard_output_has_no_letters_for_is_replaced(manifest, env, run):
+    env["PYTHONIOENCODING"] = "ascii"
+    result = run(manifest(job("echo 'grüße 你好'")))
+    assert (result.returncode, result.stderr) == (0, "")
+    assert "w-0 | gr??e ??" in result.stdout.splitlines()
+
+
+def test_a_run_without_standard_streams_says_what_it_lacks_and_misses_no_other(manifest, env):
+    def shell(words):
+        line = f'"$0" -m genericjob.cli run {words}'
+        argv = ["sh", "-c", line, sys.executable, manifest(job("true"))]
+        result = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=PATIENCE)
+        return result.returncode, result.stderr
+
+    assert shell("- <&-") == (2, "genericjob: standard input: is closed\n")
+    assert shell('-o json "$1" >&-') == (0, "")
+    assert shell('"$1" >&-') == (0, "")
+
+
 # ------------------------------------------------------------------------------------------------ Ctrl-C
 
 
@@ -287,6 +346,24 @@ def test_a_second_ctrl_c_kills_and_leaves_none(manifest, env, tmp_path):
         assert run.until(lambda screen: any("| no" in line for line in screen.seen))
         run.type("\x03")
         assert run.end() == 130
+    eventually(lambda: not programs(tmp_path))
+
+
+@pytest.mark.parametrize("times", [3, 4])
+def test_however_often_ctrl_c_is_pressed_nothing_stays_behind(manifest, env, tmp_path, times):
+    (tmp_path / "t").mkdir()
+    script = "trap '' TERM; echo up; while :; do sleep 1; done"
+    with on_terminal([*GENERICJOB, "run", manifest(job(script))], env={**env, "TMPDIR": str(tmp_path / "t")}) as run:
+        assert run.until(lambda screen: any("| up" in line for line in screen.seen))
+        assert list((tmp_path / "t").iterdir())
+        for _ in range(times):
+            run.program.send_signal(signal.SIGINT)
+            time.sleep(0.02)  # or two of them would be one
+        assert run.end() == 130
+    assert [line for line in run.screen.all if line][-1] == "j was interrupted"
+    assert not any(line.startswith("───") for line in run.screen.all)
+    assert list((tmp_path / "t").iterdir()) == []
+    assert list((tmp_path / "r").rglob("*.yaml")) == []
     eventually(lambda: not programs(tmp_path))
 
 

@@ -127,6 +127,21 @@ def test_a_job_that_is_deleted_by_command_ends_the_run(go):
     assert "w-0 | bye" in talk.lines
 
 
+def test_a_job_that_is_applied_to_a_run_is_shown_and_ends_with_it(go, tmp_path):
+    patient = "trap 'echo bye; exit 0' TERM; echo on; while :; do sleep 600 & wait; done"
+
+    def apply():
+        api().create(JOBS, job(patient, name="other"), "default")
+
+    def let_go():
+        (tmp_path / "go").touch()
+
+    talk = Talk().on("j   * Running", apply).on("other-w-0 | on", let_go)
+    assert go(talk, job(f"until [ -e {tmp_path}/go ]; do sleep 0.05; done")) == 0
+    assert "other-w-0 | bye" in talk.lines
+    assert talk.lines[-1].startswith("j succeeded")
+
+
 # ------------------------------------------------------------------------------------------------ what is missing
 
 
@@ -137,7 +152,7 @@ def test_a_run_in_which_all_wait_for_what_nobody_brings_is_given_up(go, kind):
         go(talk, job("true", replicas=2, env=[reading(kind, "absent")]))
     told = [line for line in talk.lines if "warning" in line]
     assert len(told) == 1
-    assert f"waits for what no file has: {kind} 'absent' not found; `genericjob apply -f FILE --run j` brings it" in told[0]
+    assert told[0].endswith(f"* warning: waits for what no file has: {kind} 'absent' not found")
     assert talk.lines[-1] == "j was given up"
 
 
@@ -160,8 +175,9 @@ def test_what_is_missing_can_be_brought_while_somebody_else_works(go, tmp_path):
     def bring():
         api().create(SECRETS, {"metadata": {"name": "late"}, "stringData": {"a": "here I am"}}, "default")
 
-    talk = Talk().on("Secret 'late' not found", bring)
+    talk = Talk().on("brings what is missing", bring)
     assert go(talk, reads) == 0
+    assert any(line.endswith("while others work, `genericjob apply -f FILE --run j` brings what is missing") for line in talk.lines)
     assert "w-0 | here I am" in talk.lines
 
 
