@@ -30,6 +30,7 @@ from genericjob.reconcile.resources import Key
 
 from .documents import BadInputError, Document, runnable
 from .engine import Engine
+from .programs import check_programs
 from .records import Records
 from .screen import Screen
 from .telling import Show, Teller
@@ -88,6 +89,7 @@ class Run:
     def __init__(
         self, documents: Sequence[Document], show: Show, *, name: str = "", logs: Path | None = None, strict: bool = False
     ) -> None:
+        check_programs(documents)
         self._show = show
         self._news: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._room = Semaphore(LINES_AHEAD)

@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 from genericjob.cli import run as module
 from genericjob.cli.app import app
 from genericjob.cli.documents import BadInputError, runnable
+from genericjob.cli.programs import check_programs
 from genericjob.cli.run import Run
 from genericjob.cli.screen import MOST_ROWS, Screen
 from genericjob.cli.views import JobView, RankView, RunView
@@ -301,6 +302,36 @@ def test_bad_input_is_refused_and_says_where(go, text, words):
     with pytest.raises(BadInputError, match=words) as caught:
         go(text)
     assert all("manifest.yaml:" in line for line in str(caught.value).splitlines())
+
+
+def without_command(**spec):
+    silent = {"name": "main", "image": "busybox"}
+    first = container("true", "first")
+    return job(replicas("w", 1, container("true")), replicas("v", 1, silent, initContainers=[first]), **spec)
+
+
+def test_a_container_that_leaves_its_program_to_its_image_is_refused_with_its_line(go, tmp_path):
+    with pytest.raises(BadInputError) as caught:
+        go(without_command())
+    line = (tmp_path / "manifest.yaml").read_text().splitlines().index("        - image: busybox") + 1
+    assert str(caught.value) == (
+        f"{tmp_path}/manifest.yaml:{line}: error: spec.replicaSpecs[1].template.spec.containers[0].command: is missing, "
+        "and what busybox runs by itself is not known here: write the program into it"
+    )
+    assert list((tmp_path / "runtime").rglob("*")) == []
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"runMode": {"debug": {"enabled": True}}},
+        {"runMode": {"pause": {"enabled": True, "resumeSpecs": [{"type": "v", "command": ["true"]}]}}},
+    ],
+    ids=["debugged", "resumed"],
+)
+def test_a_container_that_gets_its_program_by_a_mode_may_run(tmp_path, spec):
+    (tmp_path / "j.yaml").write_text(yaml.safe_dump(without_command(**spec)))
+    check_programs(runnable([str(tmp_path / "j.yaml")]))
 
 
 def test_the_command_says_what_is_wrong_and_exits_with_2(tmp_path):
