@@ -37,7 +37,9 @@ def main() -> None:
         except OSError as error:  # a full disk, a directory that cannot be made
             _end(error, _placed(error))
         except Exception as error:
-            _end(error, f"this is a bug in genericjob: {type(error).__name__}: {error}; --debug shows where")
+            from .tables import one_line
+
+            _end(error, f"this is a bug in genericjob: {one_line(f'{type(error).__name__}: {error}')}; --debug shows where")
     except KeyboardInterrupt:
         sys.exit(130)
 

@@ -10,7 +10,7 @@ from .calling import genericjob
 @pytest.fixture
 def broken(monkeypatch):
     def read(sources, *, pods):
-        raise KeyError("oops")
+        raise RuntimeError("one\ntwo")
 
     monkeypatch.setattr(explain, "jobs_of", read)
 
@@ -23,7 +23,7 @@ def test_a_failure_of_the_system_names_the_file(monkeypatch):
 
 def test_a_bug_is_told_as_one(broken):
     called = genericjob("explain", "job.yaml")
-    assert (called.code, called.err) == (1, "genericjob: this is a bug in genericjob: KeyError: 'oops'; --debug shows where\n")
+    assert (called.code, called.err) == (1, "genericjob: this is a bug in genericjob: RuntimeError: one two; --debug shows where\n")
 
 
 def test_where_a_bug_is_can_be_seen(broken):
