@@ -17,10 +17,11 @@ from genericjob.reconcile.errors import ApiError
 from genericjob.reconcile.resources import Key, Resource
 
 from . import discovery, refusals
+from .arrivals import SECOND, nanoseconds
 from .discovery import DEFINITIONS, Definitions
 from .kinds import Kind
 from .memory import MemoryApi
-from .outputs import Outputs
+from .outputs import Outputs, Wanted
 from .printing import BUILT_IN, Printer, printer
 from .requests import (
     INTO_PODS,
@@ -172,9 +173,9 @@ class Answers:
             if section == "log" and request.method == "GET":
                 printed = self._outputs.read(
                     key,
+                    Wanted(request.number("tailLines"), self._since(request), request.says("timestamps")),
                     container=request.query.get("container", ""),
                     previous=request.says("previous"),
-                    tail=request.number("tailLines"),
                     follow=request.says("follow"),
                 )
                 return Answer(content=TEXT, stream=printed, stop=printed.stop)
@@ -186,6 +187,21 @@ class Answers:
                 why = "the rank's programs are ordinary processes of this machine"
                 raise ApiError(501, "NotImplemented", f"{section} is not possible in a local run: {why}")
         raise refusals.no_such_kind(f"{kind.full_name}/{section}")
+
+    def _since(self, request: Request) -> int | None:
+        """From when on lines of a log are wanted, in nanoseconds."""
+        seconds, text = request.number("sinceSeconds"), request.query.get("sinceTime", "")
+        if seconds is not None and text:
+            raise refusals.bad_request("at most one of `sinceTime` or `sinceSeconds` may be specified")
+        if seconds is not None:
+            return nanoseconds(self._now()) - seconds * SECOND
+        if not text:
+            return None
+        try:
+            found = datetime.fromisoformat(text)
+        except ValueError:
+            raise refusals.bad_request(f"sinceTime: {text!r} is no time") from None
+        return nanoseconds(found if found.tzinfo else found.replace(tzinfo=UTC))
 
     # -------------------------------------------------------------------------------------------- many objects
 

@@ -5,29 +5,47 @@
 The first pod of a name is attempt 1, the next one under that name attempt 2. A pod outside of the namespace `default` has the namespace in
 front: `team_train-worker-0`. Lines are written as they come, so that `tail -f` shows them.
 
+Beside each is a hidden file with the times of its lines (`arrivals.py`).
+
 A thousand ranks print at once and a process may open a thousand files: only those written last are open.
 """
 
 import threading
+import time
 from collections import OrderedDict
+from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
 
 from genericjob.reconcile.resources import Key
 
-MOST_OPEN = 64
+from .arrivals import beside, record
+
+MOST_OPEN, FILES_OF_A_LOG = 128, 2
+TOGETHER = 1_000_000
+"""Nanoseconds in which lines of one log share a time."""
+
+
+def attempt_before(log: Path) -> Path | None:
+    """Where the same container of the pod before this one has its lines; None for the first."""
+    attempt = log.parent.name
+    if not attempt.isdigit() or int(attempt) < 2:
+        return None
+    return log.parents[1] / str(int(attempt) - 1) / log.name
 
 
 class LogFiles:
     """The log files of a run. May be used by several threads."""
 
-    def __init__(self, directory: Path, *, most_open: int = MOST_OPEN) -> None:
+    def __init__(self, directory: Path, *, most_open: int = MOST_OPEN, clock: Callable[[], int] = time.time_ns) -> None:
         self.directory = directory
-        self._most_open = most_open
+        self._most_open, self._clock = most_open, clock
         self._lock = threading.Lock()
         self._attempts: dict[Key, list[str]] = {}
         """UIDs of the pods that had a name, in order."""
-        self._open: OrderedDict[Path, BinaryIO] = OrderedDict()
+        self._open: OrderedDict[Path, _Log] = OrderedDict()
+        self._last: _Log | None = None
+        """The one that was written last."""
 
     def begin(self, pod: Key, uid: str) -> int:
         """Note that a pod begins; returns the number of the attempt. Whoever prints without having begun begins by it."""
@@ -42,7 +60,10 @@ class LogFiles:
     def write(self, pod: Key, uid: str, container: str, line: str) -> None:
         """Add a line."""
         with self._lock:
-            self._file(self._path(pod, uid, container)).write(line.encode(errors="replace") + b"\n")
+            log, now = self._log(self._path(pod, uid, container)), self._clock()
+            # IN THE ORDER OF ALL LOGS: a line that comes after one of another log has a time of its own.
+            log.write(line.encode(errors="replace") + b"\n", now, together=log is self._last)
+            self._last = log
 
     def close(self) -> None:
         """Close what is open; the files stay."""
@@ -60,12 +81,38 @@ class LogFiles:
         name = pod.name if pod.namespace == "default" else f"{pod.namespace}_{pod.name}"
         return self.directory / name / str(self._attempt(pod, uid)) / f"{container}.log"
 
-    def _file(self, path: Path) -> BinaryIO:
+    def _log(self, path: Path) -> "_Log":
         if path in self._open:
             self._open.move_to_end(path)
             return self._open[path]
-        if len(self._open) >= self._most_open:
+        while self._open and FILES_OF_A_LOG * (len(self._open) + 1) > self._most_open:
             self._open.popitem(last=False)[1].close()
         path.parent.mkdir(parents=True, exist_ok=True)
-        self._open[path] = file = path.open("ab", buffering=0)
-        return file
+        self._open[path] = log = _Log(path)
+        return log
+
+
+class _Log:
+    """A log that is open, and the times beside it."""
+
+    def __init__(self, path: Path) -> None:
+        self._lines: BinaryIO = path.open("ab", buffering=0)
+        try:
+            self._times: BinaryIO = beside(path).open("ab", buffering=0)
+        except OSError:
+            self._lines.close()
+            raise
+        self._end = self._lines.tell()
+        self._noted = 0
+
+    def write(self, line: bytes, now: int, *, together: bool) -> None:
+        """Add a line. ITS TIME FIRST: whoever can read the line can read when it came."""
+        if not together or not 0 <= now - self._noted < TOGETHER:
+            self._times.write(record(self._end, now))
+            self._noted = now
+        self._end += self._lines.write(line)
+
+    def close(self) -> None:
+        """Close both."""
+        self._lines.close()
+        self._times.close()

@@ -1,15 +1,21 @@
-"""What programs have printed, read back from its files: the log of a pod's container, as `kubectl logs` asks for it."""
+"""What programs have printed, read back from its files: the log of a pod's container, as `kubectl logs` asks for it.
+
+A rank that runs again is another pod of the same name: what kubectl calls the previous container is here the one of the pod before.
+"""
 
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from genericjob.reconcile.errors import ApiError
 from genericjob.reconcile.resources import RAW_PODS, Key
 
 from . import refusals
+from .arrivals import Arrivals, stamp
+from .logfiles import attempt_before
 from .memory import MemoryApi
 
 CHUNK = 64 * 1024
@@ -20,24 +26,41 @@ Find = Callable[[Key, str, str], Path | None]
 """Finds the file of a pod (its key and UID) and container, if there is one yet."""
 
 
+@dataclass(frozen=True)
+class Wanted:
+    """What of a log is asked for, as the kubelet understands it: the last lines first, and of these the ones that are young enough."""
+
+    tail: int | None = None
+    since: int | None = None
+    """Nanoseconds: lines that came before are left out."""
+    stamped: bool = False
+    """Each line with its time before it."""
+
+
 class Outputs:
     """The logs of all pods."""
 
     def __init__(self, api: MemoryApi, find: Find) -> None:
         self._api, self._find = api, find
 
-    def read(self, pod: Key, *, container: str = "", previous: bool = False, tail: int | None = None, follow: bool = False) -> "Text":
+    def read(self, pod: Key, wanted: Wanted, *, container: str = "", previous: bool = False, follow: bool = False) -> "Text":
         """What a container of a pod has printed, and with `follow` what it prints until it ends."""
         found = self._api.get(RAW_PODS, pod)
-        name = _container(found, container)
-        if previous:  # a rank that runs again is another pod
-            raise refusals.bad_request(f'previous terminated container "{name}" in pod "{pod.name}" not found')
+        name, uid = _container(found, container), found["metadata"]["uid"]
+        if previous:
+            return self._read_before(pod, uid, name, wanted)
         state = _state(found, name)
         if "terminated" not in state and "running" not in state:
             why = (state.get("waiting") or {}).get("reason") or "ContainerCreating"
             raise refusals.bad_request(f'container "{name}" in pod "{pod.name}" is waiting to start: {why}')
-        uid = found["metadata"]["uid"]
-        return Text(lambda: self._find(pod, uid, name), tail=tail, over=(lambda: self._over(pod, uid, name)) if follow else lambda: True)
+        return Text(lambda: self._find(pod, uid, name), wanted, over=(lambda: self._over(pod, uid, name)) if follow else lambda: True)
+
+    def _read_before(self, pod: Key, uid: str, container: str, wanted: Wanted) -> "Text":
+        now = self._find(pod, uid, container)
+        before = attempt_before(now) if now else None
+        if before is None:
+            raise refusals.bad_request(f'previous terminated container "{container}" in pod "{pod.name}" not found')
+        return Text(lambda: before, wanted, over=lambda: True)
 
     def _over(self, pod: Key, uid: str, container: str) -> bool:
         try:
@@ -52,8 +75,8 @@ class Outputs:
 class Text:
     """A log as it grows."""
 
-    def __init__(self, find: Callable[[], Path | None], *, tail: int | None, over: Callable[[], bool]) -> None:
-        self._find, self._tail, self._over = find, tail, over
+    def __init__(self, find: Callable[[], Path | None], wanted: Wanted, *, over: Callable[[], bool]) -> None:
+        self._find, self._wanted, self._over = find, wanted, over
         self._stopped = threading.Event()
         self._pieces = self._read()
 
@@ -74,14 +97,43 @@ class Text:
                 return
             over = self._over()
         with path.open("rb") as file:
-            if self._tail is not None:
-                yield b"".join(deque(file, maxlen=self._tail))
-            while not self._stopped.is_set():
-                over = self._over()  # ASKED BEFORE READING: what was printed before the end is then in the file
-                if data := file.read(CHUNK):
-                    yield data
-                elif over or self._stopped.wait(LOOK_EVERY):
-                    return
+            if self._wanted.tail is not None:
+                last = sum(map(len, deque(file, maxlen=self._wanted.tail)))
+                file.seek(-last, 1)
+            if self._wanted.stamped or self._wanted.since is not None:
+                yield from self._judged(path, file)
+            else:
+                yield from self._grown(file)
+
+    def _grown(self, file: BinaryIO) -> Iterator[bytes]:
+        """What there is from here on, and what comes."""
+        while not self._stopped.is_set():
+            over = self._over()  # ASKED BEFORE READING: what was printed before the end is then in the file
+            if data := file.read(CHUNK):
+                yield data
+            elif over or self._stopped.wait(LOOK_EVERY):
+                return
+
+    def _judged(self, path: Path, file: BinaryIO) -> Iterator[bytes]:
+        """The same line by line, because each has a time."""
+        arrivals, begin, rest = Arrivals(path), file.tell(), b""
+        try:
+            for data in self._grown(file):
+                *whole, rest = (rest + data).split(b"\n")
+                piece = []
+                for line in whole:
+                    piece.append(self._shown(line + b"\n", arrivals.of(begin)))
+                    begin += len(line) + 1
+                yield b"".join(piece)
+            if rest:
+                yield self._shown(rest, arrivals.of(begin))
+        finally:
+            arrivals.close()
+
+    def _shown(self, line: bytes, time: int) -> bytes:
+        if self._wanted.since is not None and time < self._wanted.since:
+            return b""
+        return stamp(time) + line if self._wanted.stamped else line
 
 
 def _container(pod: Any, wanted: str) -> str:

@@ -5,13 +5,16 @@ That the verbs themselves behave as those of a real server is told by the confor
 
 import http.client
 import json
+import os
 import threading
+import time
 
 import pytest
 
 from genericjob.api import crd
 from genericjob.jobs.resource import JOBS
 from genericjob.local import MemoryApi
+from genericjob.local.arrivals import SECOND, beside, record
 from genericjob.local.serving import ApiServer
 from genericjob.reconcile.access import Access, Credentials
 from genericjob.reconcile.errors import ApiError
@@ -267,9 +270,48 @@ def test_a_log_is_followed_until_the_program_ends(ask, printing, memory):
     assert answers == [(200, "one\ntwo\nthree\n")]
 
 
+def test_lines_have_the_times_at_which_they_came(ask, printing):
+    beside(printing).write_bytes(record(0, 1794830400_000000000) + record(4, 1794830401_500000000))
+    first, second = "2026-11-16T12:00:00.000000000Z one\n", "2026-11-16T12:00:01.500000000Z two\n"
+    assert ask("GET", f"{LOG}?timestamps=true") == (200, first + second)
+    assert ask("GET", f"{LOG}?timestamps=true&tailLines=1") == (200, second)
+    assert ask("GET", f"{LOG}?sinceTime=2026-11-16T12:00:01Z") == (200, "two\n")
+    assert ask("GET", f"{LOG}?sinceTime=2026-11-16T13:00:00%2B01:00") == (200, "one\ntwo\n")
+    assert ask("GET", f"{LOG}?sinceTime=2026-11-16T12:00:02Z&tailLines=5") == (200, "")
+
+
+def test_lines_of_the_last_seconds(ask, printing):
+    now = time.time_ns()
+    beside(printing).write_bytes(record(0, now - 7200 * SECOND) + record(4, now))
+    assert ask("GET", f"{LOG}?sinceSeconds=3600") == (200, "two\n")
+    assert ask("GET", f"{LOG}?sinceSeconds=10000") == (200, "one\ntwo\n")
+
+
+def test_a_log_whose_times_are_lost_is_as_old_as_its_file(ask, printing):
+    os.utime(printing, ns=(0, 1794830400_000000000))
+    assert ask("GET", f"{LOG}?timestamps=true&tailLines=1") == (200, "2026-11-16T12:00:00.000000000Z two\n")
+
+
+def test_a_log_is_followed_with_its_times(ask, printing, memory):
+    beside(printing).write_bytes(record(0, 1794830400_000000000))
+    answers = []
+    follower = threading.Thread(target=lambda: answers.append(ask("GET", f"{LOG}?follow=true&timestamps=true")))
+    follower.start()
+    with beside(printing).open("ab") as times, printing.open("a") as file:
+        times.write(record(8, 1794830401_000000000))
+        times.flush()
+        file.write("three")
+    report(memory, {"terminated": {"exitCode": 0}})
+    follower.join(30)
+    stamps = [f"2026-11-16T12:00:0{second}.000000000Z " for second in (0, 0, 1)]
+    assert answers == [(200, f"{stamps[0]}one\n{stamps[1]}two\n{stamps[2]}three")]
+
+
 @pytest.mark.parametrize(
     ("query", "words"),
     [
+        ("?sinceTime=yesterday", "sinceTime: 'yesterday' is no time"),
+        ("?sinceTime=2026-11-16T12:00:02Z&sinceSeconds=1", "at most one of"),
         ("?previous=true", 'previous terminated container "main" in pod "p" not found'),
         ("?container=other", "container other is not valid for pod p"),
         ("?tailLines=x", "is no number"),

@@ -5,7 +5,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from genericjob.local.logfiles import LogFiles
+from genericjob.local.arrivals import Arrivals, beside, stamp
+from genericjob.local.logfiles import LogFiles, attempt_before
 from genericjob.reconcile.resources import Key
 
 from .test_kubelet import Machine, sh
@@ -34,6 +35,11 @@ def test_every_attempt_has_files_of_its_own(logs):
     logs.write(POD, "u-2", "main", "again")
     assert logs.path_of(POD, "u-2", "main") == logs.directory / "train-worker-0" / "2" / "main.log"
     assert os.listdir(logs.directory / "train-worker-0") == ["2"]
+
+
+def test_the_attempt_before_the_first_is_none(logs):
+    first, second = (logs.path_of(POD, uid, "main") for uid in ("u-1", "u-2"))
+    assert (attempt_before(second), attempt_before(first)) == (first, None)
 
 
 def test_pods_of_other_namespaces_are_told_apart(logs):
@@ -76,3 +82,68 @@ def test_the_kubelet_writes_what_programs_print(logs):
         assert len(machine.printed) == 3
     finally:
         assert machine.kubelet.stop()
+
+
+# ------------------------------------------------------------------------------------------------ when lines came
+
+
+@pytest.fixture
+def timed(tmp_path):
+    """Log files whose clock stands where `timed.now` says, in milliseconds."""
+
+    class Timed(LogFiles):
+        now = 1000.0
+
+    found = Timed(tmp_path / "timed", clock=lambda: int(found.now * 1_000_000))
+    yield found
+    found.close()
+
+
+def times_of(path):
+    arrivals, begin, found = Arrivals(path), 0, []
+    for line in path.read_bytes().splitlines(keepends=True):
+        found.append(arrivals.of(begin) / 1_000_000)
+        begin += len(line)
+    arrivals.close()
+    return found
+
+
+def test_every_line_has_the_time_at_which_it_came(timed):
+    for timed.now, line in ((1000, "one"), (1500, "two"), (1500.1, "with two"), (1502, "three")):
+        timed.write(POD, "u-1", "main", line)
+    path = timed.path_of(POD, "u-1", "main")
+    assert times_of(path) == [1000, 1500, 1500, 1502]
+    assert path.read_text() == "one\ntwo\nwith two\nthree\n"
+
+
+def test_lines_of_several_logs_keep_their_order_however_close_they_are(timed):
+    other = Key("default", "train-worker-1")
+    for timed.now, pod in ((1000.1, POD), (1000.2, other), (1000.3, POD)):
+        timed.write(pod, pod.name, "main", "it")
+    assert times_of(timed.path_of(POD, POD.name, "main")) == [1000.1, 1000.3]
+    assert times_of(timed.path_of(other, other.name, "main")) == [1000.2]
+
+
+def test_times_come_with_the_lines_of_a_log_that_grows(timed):
+    path = timed.path_of(POD, "u-1", "main")
+    timed.write(POD, "u-1", "main", "one")
+    arrivals = Arrivals(path)
+    assert arrivals.of(0) == 1000_000_000
+    timed.now = 2000
+    timed.write(POD, "u-1", "main", "two")
+    assert arrivals.of(4) == 2000_000_000
+    arrivals.close()
+
+
+def test_a_time_that_a_full_disk_has_cut_is_passed_over(timed):
+    timed.write(POD, "u-1", "main", "one")
+    path = timed.path_of(POD, "u-1", "main")
+    with beside(path).open("ab") as file:
+        file.write(b"4 14 2000000000\n8 3000000000\n9 40")
+    arrivals = Arrivals(path)
+    assert [arrivals.of(begin) for begin in (0, 4, 8, 9)] == [1_000_000_000, 1_000_000_000, 3_000_000_000, 3_000_000_000]
+    arrivals.close()
+
+
+def test_a_stamp_has_nine_digits_and_a_space():
+    assert stamp(1794830400_000000120) == b"2026-11-16T12:00:00.000000120Z "
