@@ -1,10 +1,11 @@
 """`genericjob logs`: what all ranks print, each line with the rank before it.
 
-What has been printed comes in the order of its times; what is followed, as it arrives. A rank that is started again has a new pod, and the
-log of the old one goes with it: what is still known of that is how it ended, and that is told.
+What has been printed comes in the order of its times; what is followed, as it arrives. A rank that is started again has a new pod, and on a
+cluster the log of the old one goes with it: what is still known of that is how it ended, and that is told. A run keeps the files of all.
 """
 
 import heapq
+import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -30,6 +31,8 @@ READERS = 16
 """Logs that are read at the same time."""
 MOST_FOLLOWED = 128
 """Each takes a connection and a thread."""
+STAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d) ")
+"""What a server puts before each line. ONE OF THEM IS TAKEN AWAY: what comes behind it is the program's, a time as well."""
 
 Follow = Annotated[bool, typer.Option("--follow", "-f", help="Go on until the job has ended, with pods that are yet to come.")]
 Container = Annotated[
@@ -37,7 +40,10 @@ Container = Annotated[
     typer.Option("--container", "-c", help="Only this container. Default: all, and init containers while they run.", show_default=False),
 ]
 Tail = Annotated[int, typer.Option("--tail", metavar="LINES", min=-1, help="The last lines of each log only; -1 for all.")]
-Previous = Annotated[bool, typer.Option("--previous", "-p", help="Tell how earlier pods of the ranks ended; their logs are gone.")]
+Previous = Annotated[
+    bool,
+    typer.Option("--previous", "-p", help="Of a run: the logs of the pods before. On a cluster they are gone: tell how those pods ended."),
+]
 Timestamps = Annotated[bool, typer.Option("--timestamps", help="Put the time before each line.")]
 Prefix = Annotated[bool, typer.Option("--prefix/--no-prefix", help="Put the rank before each line.")]
 
@@ -67,7 +73,9 @@ def logs(
     if container:
         _check_container(job, ranks, container)
     printer = _Printer(ranks, prefix=prefix, timestamps=timestamps)
-    if previous:
+    if previous and where.local:
+        _print_previous(where, ranks, container, tail, printer)
+    elif previous:
         _tell_previous(ranks)
     elif follow:
         _Following(where, job, ranks, container, tail, printer).go()
@@ -108,8 +116,12 @@ def sources_of(rank: Rank, container: str = "") -> list[Source]:
     names = sorted(main, key=order.index) or init
     if container:
         names = [container] if container in (*main, *init) else []
-    meta = rank.pod["metadata"]
-    alone = len(order) == 1 and names == order
+    return _named(rank, rank.pod, names)
+
+
+def _named(rank: Rank, pod: Pod, names: Sequence[str]) -> list[Source]:
+    meta = pod["metadata"]
+    alone = len(pod["spec"]["containers"]) == 1 and names == [pod["spec"]["containers"][0]["name"]]
     return [
         Source(rank.label if alone else f"{rank.label}/{each}", Key(meta["namespace"], meta["name"]), meta["uid"], each) for each in names
     ]
@@ -152,43 +164,74 @@ def _print_all(where: Target, ranks: Sequence[Rank], container: str, tail: int, 
             printer.line(line)
     for rank in ranks:
         if not sources_of(rank, container):
-            printer.remark(without_log(rank))
+            printer.remark(without_log(rank, kept=where.local))
     for problem in problems:
         printer.remark(problem)
     return not problems
 
 
-def _lines(where: Target, source: Source, *, tail: int = -1, follow: bool = False) -> Iterator[Line]:
-    query = {"container": source.container, "timestamps": "true", "follow": "true" if follow else ""}
+def _lines(where: Target, source: Source, *, tail: int = -1, follow: bool = False, previous: bool = False) -> Iterator[Line]:
+    query = {"container": source.container, "timestamps": "true"}
+    query |= {name: "true" for name, on in {"follow": follow, "previous": previous}.items() if on}
     if tail >= 0:
         query["tailLines"] = str(tail)
     at = datetime.min.replace(tzinfo=UTC)
     for number, line in enumerate(where.api.text(RAW_PODS.path(*source.pod, "log"), query)):
         text = line.decode("utf-8", "replace")
-        first, _, rest = text.partition(" ")
         # A LINE WITHOUT A TIME is of the same moment as the one before it.
-        found = moment(first)
-        at, text = (found, rest) if found else (at, text)
+        if found := STAMP.match(text):
+            at, text = moment(found[0].strip()) or at, text[found.end() :]
         yield Line(at, number, source, text)
 
 
-def without_log(rank: Rank) -> str:
-    """What is to be told of a rank that has no log."""
+def without_log(rank: Rank, *, kept: bool = False) -> str:
+    """What is to be told of a rank that has no log, on a server that has `kept` those of pods that are gone in files."""
+    gone = "its log is among the files of the run" if kept else "the log with it"
     if rank.pod is not None:
         return f"{rank.label} has not begun{f': {rank.why}' if rank.why else f': it is {rank.phase}'}"
     if rank.phase == "Succeeded":
-        return f"{rank.label} succeeded with exit code 0; its pod is gone, and the log with it"
+        return f"{rank.label} succeeded with exit code 0; its pod is gone, and {gone}"
     if rank.phase == "Failed":
-        return f"{rank.label} failed{_end(rank)}; its pod is gone, and the log with it"
+        return f"{rank.label} failed{_end(rank)}; its pod is gone, and {gone}"
+    lost = gone if kept else "its log is gone"
     if rank.failure:
-        return f"{rank.label} has no pod now; the last one failed{_end(rank)}, and its log is gone"
-    return f"{rank.label} has no pod{' any more, and its log is gone' if rank.phase == 'Deleted' else ' yet'}"
+        return f"{rank.label} has no pod now; the last one failed{_end(rank)}, and {lost}"
+    return f"{rank.label} has no pod{f' any more, and {lost}' if rank.phase == 'Deleted' else ' yet'}"
 
 
 def _end(rank: Rank) -> str:
     code = rank.exit_code if rank.exit_code is not None else (rank.failure.exit_code if rank.failure else None)
     why = how_it_failed(rank.failure) if rank.failure else rank.why
     return f"{f' with exit code {code}' if code is not None else ''}{f' ({why})' if why else ''}"
+
+
+def _print_previous(where: Target, ranks: Sequence[Rank], container: str, tail: int, printer: "_Printer") -> None:
+    """Print what the pods before have printed, of ranks that were started again."""
+
+    def read(source: Source) -> list[Line] | None:
+        try:
+            return list(_lines(where, source, tail=tail, previous=True))
+        except ApiError as error:
+            if error.code in (400, 404):  # this is the first one, or it is gone this moment
+                return None
+            raise
+
+    sources = [
+        source
+        for rank in ranks
+        if rank.pod
+        for source in _named(rank, rank.pod, [container] if container else [each["name"] for each in rank.pod["spec"]["containers"]])
+    ]
+    printer.expect(sources)
+    with ThreadPoolExecutor(READERS) as pool:
+        found = [lines for lines in pool.map(read, sources) if lines is not None]
+    for line in heapq.merge(*found):
+        printer.line(line)
+    for rank in ranks:
+        if rank.pod is None:
+            printer.remark(without_log(rank, kept=True))
+    if not found and sources:
+        printer.remark("none of these ranks was started again")
 
 
 def _tell_previous(ranks: Sequence[Rank]) -> None:

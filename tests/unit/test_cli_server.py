@@ -4,6 +4,8 @@ import os
 import socket
 import sys
 import threading
+from contextlib import suppress
+from itertools import count
 
 import pytest
 import yaml
@@ -12,10 +14,12 @@ from genericjob.api import crd
 from genericjob.cli.channels import PLAIN, WITH_CLOSE
 from genericjob.cli.main import main
 from genericjob.local import runs
+from genericjob.local.arrivals import SECOND
+from genericjob.local.logfiles import LogFiles
 from genericjob.local.memory import MemoryApi
 from genericjob.local.serving import ApiServer
 from genericjob.reconcile.errors import ApiError
-from genericjob.reconcile.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, EVENTS, Key, raw
+from genericjob.reconcile.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, EVENTS, RAW_PODS, Key, raw
 from harness.clusters import eventually
 from harness.kubelet.door import run
 from harness.kubelet.websockets import Channels, accept
@@ -56,12 +60,21 @@ def call(monkeypatch, capfd):
 
 
 @pytest.fixture
-def served(monkeypatch, tmp_path):
+def logs(tmp_path):
+    """What programs print, of which there are none here: a line in a second, from noon on."""
+    seconds = count(1794830400)
+    found = LogFiles(tmp_path / "logs", clock=lambda: next(seconds) * SECOND)
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def served(monkeypatch, tmp_path, logs):
     """An API and its server, which commands find as the only run on this machine."""
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "runtime"))
     api = MemoryApi()
     api.create(CUSTOM_RESOURCE_DEFINITIONS, crd.definition())
-    server = ApiServer(api)
+    server = ApiServer(api, find_log=logs.path_of)
     server.start()
     registration = runs.register("hello")
     registration.announce(server.host, server.port, token=server.token, namespace="default")
@@ -105,8 +118,61 @@ def test_logs_of_a_job_without_pods_say_so(api, call):
     told = "genericjob: worker-0 has no pod yet\ngenericjob: worker-1 has no pod yet\n"
     assert call("logs", "--run", "-", "train") == (0, "", told)
     assert call("logs", "--run", "-", "train", "-c", "mian") == (2, "", "genericjob: there is no container mian: there are main\n")
-    assert call("logs", "--run", "-", "train", "--previous")[2].endswith("none of these ranks has failed\n")
+    assert call("logs", "--run", "-", "train", "--previous") == (0, "", told)
     assert call("exec", "--run", "-", "train", "--rank", "worker-0", "--", "true") == (1, "", "genericjob: worker-0 has no pod\n")
+
+
+def start(api, job, rank=0):
+    """Let the pod of a rank run, in the place of one that had its name; returns its UID."""
+    name = f"{job['metadata']['name']}-worker-{rank}"
+    with suppress(ApiError):
+        api.delete(RAW_PODS, Key("default", name), grace=0)
+    owner = {"apiVersion": JOBS.api_version, "kind": JOBS.kind, "name": job["metadata"]["name"], "uid": job["metadata"]["uid"]}
+    meta = {"name": name, "labels": {"genericjob": job["metadata"]["name"]}, "ownerReferences": [owner]}
+    made = api.create(RAW_PODS, {"metadata": meta, "spec": {"containers": [{"name": "main", "image": "a"}]}}, "default").object
+    status = {"phase": "Running", "containerStatuses": [{"name": "main", "state": {"running": {}}}]}
+    api.patch(RAW_PODS, Key("default", name), {"status": status}, subresource="status")
+    return made["metadata"]["uid"]
+
+
+DATED = ["2026-11-16 12:00:00,123 INFO begun", "2026-11-16T12:00:01Z done", "20261116 is a date as well", "", " 2026-11-16T12:00:01Z"]
+
+
+def test_times_that_a_rank_prints_itself_are_its_own(api, call, logs):
+    uid = start(api, api.create(JOBS, a_job(), "default").object)
+    for line in DATED:
+        logs.write(Key("default", "train-worker-0"), uid, "main", line)
+    assert call("logs", "--run", "-", "train", "--rank", "worker-0", "--no-prefix")[1].splitlines() == DATED
+    stamped = call("logs", "--run", "-", "train", "--rank", "worker-0", "--no-prefix", "--timestamps")[1].splitlines()
+    assert stamped == [f"2026-11-16T12:00:0{second}.000000Z {line}" for second, line in enumerate(DATED)]
+
+
+def test_logs_of_a_run_come_in_the_order_of_time(api, call, logs):
+    job = api.create(JOBS, a_job(), "default").object
+    pods = [(Key("default", f"train-worker-{rank}"), start(api, job, rank)) for rank in (0, 1)]
+    for turn, rank in enumerate((1, 0, 1, 1, 0)):
+        logs.write(*pods[rank], "main", f"line {turn}")
+    out = call("logs", "--run", "-", "train")[1]
+    assert out.splitlines() == [f"worker-{rank} | line {turn}" for turn, rank in enumerate((1, 0, 1, 1, 0))]
+
+
+def test_a_run_still_has_what_the_pod_before_has_printed(api, call, logs):
+    job, pod = api.create(JOBS, a_job(), "default").object, Key("default", "train-worker-0")
+    logs.write(pod, start(api, job), "main", "first try")
+    start(api, job, 1)
+    assert call("logs", "--run", "-", "train", "--previous") == (0, "", "genericjob: none of these ranks was started again\n")
+    logs.write(pod, start(api, job), "main", "second try")
+    assert call("logs", "--run", "-", "train", "--previous") == (0, "worker-0 | first try\n", "")
+    assert call("logs", "--run", "-", "train")[1] == "worker-0 | second try\n"
+
+
+def test_the_log_of_a_pod_that_is_gone_is_among_the_files_of_a_run(api, call):
+    made = api.create(JOBS, a_job(), "default").object
+    status = {"phase": "Failed", "tasks": [{"type": "worker", "succeededRanks": "0"}]}
+    api.replace_status(JOBS, Key("default", "train"), made | {"status": status})
+    told = call("logs", "--run", "-", "train")[2]
+    assert "worker-0 succeeded with exit code 0; its pod is gone, and its log is among the files of the run\n" in told
+    assert "worker-1 has no pod any more, and its log is among the files of the run\n" in told
 
 
 def test_a_name_that_is_nearly_right_in_a_run(api, call):
