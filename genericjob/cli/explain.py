@@ -13,6 +13,7 @@ from genericjob.api.status import GenericJobStatus
 from genericjob.jobs.job import Design, Job
 from genericjob.jobs.resource import JOBS, Reader, UnreadableStatusError
 from genericjob.reconcile.codec import codec
+from genericjob.reconcile.errors import ApiError
 
 from .documents import BadInputError, Document, jobs_of
 from .failures import BAD_INPUT, CommandError
@@ -78,7 +79,13 @@ def _new(document: Document) -> Job:
 
 
 def _from_server(name: str, kubeconfig: str, context: str, namespace: str | None, run: str | None) -> Job:
-    found = find(target(kubeconfig, context, namespace, run), name)
+    try:
+        found = find(target(kubeconfig, context, namespace, run), name)
+    except (ApiError, CommandError) as error:
+        # ONLY THEN: a job may well have the name of a directory.
+        if Path(name).is_dir():
+            raise CommandError(f"{name} is a directory: name a file in it ({error})", BAD_INPUT) from None
+        raise
     return Reader().read(codec(JOBS).one(msgspec.json.encode(found)))
 
 

@@ -22,6 +22,8 @@ from .tables import Table, age, moment
 TERMINATING = "Terminating"
 ENDED = ("Succeeded", "Failed")
 _SET = re.compile(r"\d{1,5}(-\d{1,5})?(,\d{1,5}(-\d{1,5})?)*")
+_NAMED = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?-\d{1,5}")
+"""One rank as everything that is printed calls it."""
 
 Pod = dict[str, Any]
 
@@ -186,8 +188,10 @@ def chosen(ranks: Sequence[Rank], types: Sequence[str], numbers: str) -> list[Ra
     """The ranks that options name; all, if they name none."""
     known = dict.fromkeys(rank.type for rank in ranks)
     type, dash, last = numbers.rpartition("-")
-    if dash and type in known and last.isdigit():  # worker-0, as everything that is printed calls it
+    if dash and type in known and last.isdigit():  # worker-0
         types, numbers = [*types, type], last
+    elif _NAMED.fullmatch(numbers):
+        raise CommandError(f"the job has no type {type}: there are {', '.join(known)}", BAD_INPUT)
     for wanted in types:
         if wanted not in known:
             raise CommandError(f"the job has no type {wanted}: there are {', '.join(known)}", BAD_INPUT)
@@ -208,7 +212,7 @@ def parsed(text: str) -> frozenset[int]:
     """Ranks as people write them: `0-3,7`, in any order."""
     found: set[int] = set()
     if not _SET.fullmatch(text):
-        raise CommandError(f"{text!r} names no ranks: write 0, or 0-3,7", BAD_INPUT)
+        raise CommandError(f"{text!r} names no ranks: write 0, 0-3,7 or worker-0", BAD_INPUT)
     for part in text.split(","):
         first, _, last = part.partition("-")
         if int(last or first) < int(first):

@@ -123,7 +123,8 @@ def test_ranks_are_chosen_by_type_and_number():
         (["wroker"], "", "the job has no type wroker: there are server, worker"),
         (["worker"], "3", "type worker has no rank 3: they are 0 to 2"),
         ([], "2-1", "2-1 is no range of ranks"),
-        ([], "one", "'one' names no ranks"),
+        ([], "wroker-0", "the job has no type wroker: there are server, worker"),
+        ([], "one", "'one' names no ranks: write 0, 0-3,7 or worker-0"),
         ([], "1,,2", "'1,,2' names no ranks"),
     ],
 )

@@ -216,6 +216,15 @@ def test_a_word_is_a_file_or_a_name(what, file, tmp_path, monkeypatch):
     assert is_file("train")
 
 
+def test_a_directory_is_no_file_and_no_job(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "runtime"))
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "nowhere"))
+    (tmp_path / "train").mkdir()
+    called = genericjob("explain", "train")
+    assert (called.code, called.err.startswith("genericjob: train is a directory: name a file in it (there is no kubeconfig")) == (2, True)
+
+
 def test_a_file_is_explained():
     called = genericjob("explain", "-", stdin=JOB.replace("spec:\n  rep", "spec:\n  failureRules: [{nobody: [2]}]\n  rep"))
     assert (called.code, called.err) == (0, "")

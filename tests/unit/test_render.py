@@ -133,7 +133,7 @@ def test_the_namespace_is_the_jobs_own_or_the_given_one():
     [
         (["-", "--type", "nobody"], JOB, "the job has no type nobody: there are chief, worker"),
         (["-", "--rank", "9"], JOB, "the job has no rank 9: they are 0 to 1"),
-        (["-", "--rank", "first"], JOB, "'first' names no ranks: write 0, or 0-3,7"),
+        (["-", "--rank", "first"], JOB, "'first' names no ranks: write 0, 0-3,7 or worker-0"),
         (
             ["-"],
             JOB.replace("replicas: 2", "replicas: x"),
