@@ -41,10 +41,10 @@ def check(kubeconfig: Kubeconfig = "", context: Context = "", namespace: Namespa
         ("Server", found.url),
         ("Found in", found.source),
         ("Version", _server_version(api, found.url)),
-        ("You are", _who(api)),
+        ("You are", "the user of this run" if where.local else _who(api)),
         ("Ready", _ready(api)),
         ("Jobs", _kind(api)),
-        ("Controller", _controller(api)),
+        ("Controller", "this run" if where.local else _controller(api)),
         ("You may", _rights(api, where.namespace)),
         ("Round trip", f"{_round_trip(api) * 1000:.1f} ms (best of {ROUND_TRIPS})"),
     ):

@@ -110,6 +110,10 @@ class Table:
         self._widths = [len(title) for title in titles]
         self._titled = False
 
+    def __bool__(self) -> bool:
+        """Whether there is anything under the titles."""
+        return bool(self._rows)
+
     def add(self, *cells: str) -> None:
         """Another row; what is empty is shown as nothing."""
         row = tuple(one_line(cell) or NOTHING for cell in cells)
