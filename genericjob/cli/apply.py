@@ -96,7 +96,7 @@ class _Application:
     """One object on its way to the server."""
 
     def __init__(self, where: Target, document: Document, namespace: str | None, *, dry: bool) -> None:
-        self._api, self._document, self._dry = where.api, document, dry
+        self._where, self._api, self._document, self._dry = where, where.api, document, dry
         self._resource = RESOURCES[document.kind]
         meta = document.body["metadata"]
         given = meta.get("namespace")
@@ -156,9 +156,10 @@ class _Application:
 
     def _hints(self, message: str) -> Iterator[str]:
         if "only while the job is paused" in message:
-            yield f"genericjob: pause it before: genericjob pause {self._name}"
+            yield f"genericjob: pause it before: {self._where.command(f'pause {self._name}', self._namespace)}"
         elif "cannot be changed" in message:
-            yield f"genericjob: to have it otherwise, delete the job and apply it again: genericjob delete {self._name}"
+            how = self._where.command(f"delete {self._name}", self._namespace)
+            yield f"genericjob: to have it otherwise, delete the job and apply it again: {how}"
 
 
 def _fields(error: ApiError) -> Iterator[tuple[str, str]]:

@@ -1,6 +1,6 @@
 """`genericjob describe`: all that is known of a job, told to a person."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Annotated, Any
 
 import typer
@@ -42,16 +42,24 @@ def describe(
     job = find(where, name)
     ranks = ranks_of(job, pods_of(where, job))
     moments = history(where, job, ranks)
-    show(described(job, ranks, moments, everything=all, colours=colourful()))
+    show(described(job, ranks, moments, command=where.command, everything=all, colours=colourful()))
 
 
-def described(job: Job, ranks: list[Rank], moments: list[Moment], *, everything: bool = False, colours: bool = False) -> Iterator[str]:
+def described(
+    job: Job,
+    ranks: list[Rank],
+    moments: list[Moment],
+    *,
+    command: Callable[[str], str] = "genericjob {}".format,
+    everything: bool = False,
+    colours: bool = False,
+) -> Iterator[str]:
     """What to print."""
     status = status_of(job)
     yield from _facts(job, status, colours=colours)
     yield from _section("Conditions", _conditions(status), colours)
     yield from _section("Ranks", _ranks(ranks, everything, colours), colours)
-    yield from _section("Waits for", waits_for(job, status, ranks), colours)
+    yield from _section("Waits for", waits_for(job, status, ranks, command), colours)
     yield from _section("What happened", _story(moments, everything), colours)
 
 
@@ -137,18 +145,18 @@ def _ranks(ranks: list[Rank], everything: bool, colours: bool) -> Iterator[str]:
         yield painted(f"{len(shown)} of {len(ranks)} ranks are shown, --all shows all: {counted(ranks)}", QUIET, colours=colours)
 
 
-def waits_for(job: Job, status: GenericJobStatus, ranks: list[Rank]) -> Iterator[str]:
+def waits_for(job: Job, status: GenericJobStatus, ranks: list[Rank], command: Callable[[str], str]) -> Iterator[str]:
     """What has to come before the job goes on, or ends."""
     if "deletionTimestamp" in job["metadata"]:
         held = ", ".join(job["metadata"].get("finalizers") or ())
         yield f"its end: {f'finalizers {held}' if held else 'it is being deleted'}"
     if not status.conditions:
-        yield "a controller: none has looked at this job yet; `genericjob check` tells whether one runs"
+        yield f"a controller: none has looked at this job yet; `{command('check')}` tells whether one runs"
     elif status.phase not in FINAL_PHASES:
         if status.observed_generation < job["metadata"].get("generation", 0):
             yield "the controller, to see the last change of the job"
         if status.phase == "Paused":
-            yield f"you: `genericjob resume {job['metadata']['name']}` lets it go on"
+            yield f"you: `{command('resume ' + job['metadata']['name'])}` lets it go on"
         else:
             yield from _obstacles(status, ranks)
             yield from _successes(job["spec"].get("successRules"), ranks)

@@ -80,7 +80,7 @@ def missing(where: Target, name: str) -> str:
     if not known:
         return f"{told}: it has no jobs at all"
     near = get_close_matches(name, known, NEAR)
-    return f"{told}: did you mean {' or '.join(near)}?" if near else f"{told}: `genericjob get` lists those that exist"
+    return f"{told}: did you mean {' or '.join(near)}?" if near else f"{told}: `{where.command('get')}` lists those that exist"
 
 
 def _known(where: Target) -> list[str]:

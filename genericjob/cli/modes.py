@@ -89,6 +89,8 @@ def debug(
     """
     if off and rank:
         raise CommandError("--off goes without --rank", BAD_INPUT)
+    if rank and run is not None:  # BEFORE THE SWITCH IS TURNED: a rank that waits is of no use to whoever cannot enter it
+        raise CommandError("--rank opens a shell in a container, and ranks of a run are ordinary processes of this machine", BAD_INPUT)
     seconds = duration(timeout)
     where = target(kubeconfig, context, namespace, run)
     job = _open(find(where, name), "debugged")
@@ -101,10 +103,11 @@ def debug(
     unchanged = sum(_waits(pod) == off for pod in pods_of(where, job).values())
     if unchanged:
         what = "wait to be debugged" if off else "work already"
-        typer.echo(f"pods that {what}: {unchanged}; `genericjob pause {called}` and `genericjob resume {called}` replace them", err=True)
+        how = " and ".join(f"`{where.command(f'{word} {called}')}`" for word in ("pause", "resume"))
+        typer.echo(f"pods that {what}: {unchanged}; {how} replace them", err=True)
     if chosen:
         if status_of(job).phase == "Paused":
-            raise CommandError(f"{called} is paused and has no pods: `genericjob resume {called}` brings them back")
+            raise CommandError(f"{called} is paused and has no pods: `{where.command(f'resume {called}')}` brings them back")
         running = until_running(where, job, chosen, deadline=time.monotonic() + seconds, seconds=seconds)
         raise typer.Exit(enter(where, running, container, [shell]))
 

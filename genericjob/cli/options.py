@@ -1,6 +1,7 @@
 """Options that many commands share, and what they lead to: a server, and a namespace on it."""
 
 import re
+import shlex
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from genericjob.local import runs
 from genericjob.reconcile import access
 from genericjob.reconcile.access import Credentials
 from genericjob.reconcile.api import Body, Operations
+from genericjob.reconcile.errors import ApiError
 from genericjob.reconcile.http import JSON, Answer, HttpApi, Timeouts
 from genericjob.reconcile.resources import Key
 from genericjob.reconcile.stream import HttpText
@@ -25,6 +27,19 @@ HOME = "genericjob-system"
 PATIENCE = Timeouts(read=30.0, write=30.0)
 """A person waits longer than a controller that others wait for."""
 _NAMESPACE = re.compile("[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+
+
+def _runs() -> list[str]:
+    """The runs on this machine; none if anything is in the way."""
+    try:
+        return runs.runs()
+    except (runs.RunError, OSError):
+        return []
+
+
+def _complete_run(incomplete: str) -> list[str]:
+    return [name for name in _runs() if name.startswith(incomplete)]
+
 
 Kubeconfig = Annotated[
     str, typer.Option("--kubeconfig", help="Path of a kubeconfig. Default: the pod's service account, $KUBECONFIG, ~/.kube/config.")
@@ -40,6 +55,7 @@ Local = Annotated[
         metavar="RUN",
         help='A run on this machine in place of a cluster, by its name; "-" is the only one there is.',
         show_default=False,
+        autocompletion=_complete_run,
     ),
 ]
 Output = Annotated[
@@ -59,6 +75,15 @@ class Target:
     credentials: Credentials
     local: bool = False
     """Whether it is a run on this machine: one that does not answer has ended."""
+    options: str = ""
+    """Those that lead here, for commands that are proposed: ` --run hello`."""
+    home: str = DEFAULT_NAMESPACE
+    """The namespace that these options mean if none is named."""
+
+    def command(self, words: str, namespace: str = "") -> str:
+        """A command that can be copied: one that is about the same server and namespace, or another one of its namespaces."""
+        wanted = namespace or self.namespace
+        return f"genericjob {words}{self.options}" + (f" -n {wanted}" if wanted != self.home else "")
 
     def key(self, name: str) -> Key:
         """An object of the namespace."""
@@ -72,9 +97,10 @@ def target(kubeconfig: str = "", context: str = "", namespace: str | None = None
         hint = "lower-case letters, digits and dashes, 63 at most" if namespace else "leave the option out for the default"
         raise CommandError(f"{namespace!r} is no name of a namespace: {hint}", BAD_INPUT)
     if run is None:
-        credentials = access.find(kubeconfig, context)
+        credentials = _credentials(kubeconfig, context)
         found = credentials.current
         there, where = found.namespace, f"context {found.context}" if found.context else found.source
+        given = {"--kubeconfig": kubeconfig, "--context": context}
     else:
         if kubeconfig or context:
             raise CommandError("--run names a run on this machine, --kubeconfig and --context a cluster: choose one", BAD_INPUT)
@@ -83,8 +109,23 @@ def target(kubeconfig: str = "", context: str = "", namespace: str | None = None
         except runs.RunError as error:
             raise CommandError(str(error), BAD_INPUT) from None
         credentials, there, where = reached.credentials, reached.namespace, f"run {reached.name}"
+        given = {"--run": reached.name}
     api = (_Talkative if Debugging.on else HttpApi)(credentials, timeouts=PATIENCE)
-    return Target(api, namespace or there or DEFAULT_NAMESPACE, where, credentials, local=run is not None)
+    home = there or DEFAULT_NAMESPACE
+    options = "".join(f" {name} {shlex.quote(value)}" for name, value in given.items() if value)
+    return Target(api, namespace or home, where, credentials, local=run is not None, options=options, home=home)
+
+
+def _credentials(kubeconfig: str, context: str) -> Credentials:
+    """A cluster; where none is configured at all and a run is going on, that one may have been meant."""
+    try:
+        return access.find(kubeconfig, context)
+    except ApiError as error:
+        going_on = [] if kubeconfig or context else _runs()
+        if not going_on:
+            raise
+        what = "a run is going on" if len(going_on) == 1 else "runs are going on"
+        raise CommandError(f"{error}; {what}: {', '.join(f'--run {name}' for name in going_on)}") from error
 
 
 class _Talkative(HttpApi):

@@ -1,6 +1,7 @@
 """Commands against a server without a cluster: the API in memory as a run serves it, and one that has no definition of our kind."""
 
 import os
+import shlex
 import socket
 import sys
 import threading
@@ -13,13 +14,14 @@ import yaml
 from genericjob.api import crd
 from genericjob.cli.channels import PLAIN, WITH_CLOSE
 from genericjob.cli.main import main
+from genericjob.cli.options import target
 from genericjob.local import runs
 from genericjob.local.arrivals import SECOND
 from genericjob.local.logfiles import LogFiles
 from genericjob.local.memory import MemoryApi
 from genericjob.local.serving import ApiServer
 from genericjob.reconcile.errors import ApiError
-from genericjob.reconcile.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, EVENTS, RAW_PODS, Key, raw
+from genericjob.reconcile.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, EVENTS, NAMESPACES, RAW_PODS, Key, raw
 from harness.clusters import eventually
 from harness.kubelet.door import run
 from harness.kubelet.websockets import Channels, accept
@@ -37,6 +39,14 @@ def a_job(name="train", **spec):
         "metadata": {"name": name},
         "spec": {"replicaSpecs": replicas, **spec},
     }
+
+
+THEN = "2026-01-01T00:00:00Z"
+PAUSED = {
+    "phase": "Paused",
+    "observedGeneration": 1,
+    "conditions": [{"type": "Paused", "status": "True", "reason": "Paused", "message": "It is.", "lastTransitionTime": THEN}],
+}
 
 
 @pytest.fixture
@@ -201,6 +211,13 @@ def test_pause_resume_and_debug_turn_switches_and_nothing_else(api, call):
     assert call("debug", "--run", "-", "train", "--off", "--rank", "worker-0")[0] == 2
 
 
+def test_a_rank_that_cannot_be_entered_is_not_made_to_wait(api, call):
+    api.create(JOBS, a_job(), "default")
+    told = "genericjob: --rank opens a shell in a container, and ranks of a run are ordinary processes of this machine\n"
+    assert call("debug", "--run", "-", "train", "--rank", "worker-0", "--timeout", "1s") == (2, "", told)
+    assert "runMode" not in api.get(JOBS, Key("default", "train"))["spec"]
+
+
 def test_a_job_that_is_suspended_is_resumed_as_well(api, call):
     api.create(JOBS, a_job(suspend=True), "default")
     assert call("resume", "--run", "-", "train") == (0, "train goes on\n", "")
@@ -254,8 +271,70 @@ def test_a_run_that_ends_while_a_job_is_waited_for(served, call):
 
 def test_a_run_can_be_checked(api, call):
     code, out, _ = call("check", "--run", "-")
+    told = dict(line.split(maxsplit=1) for line in out.replace("You ", "you_").splitlines())
     assert code == 0
-    assert "genericjobs.batch.tensorstack.dev v1beta1\n" in out
+    assert told["Jobs"] == "genericjobs.batch.tensorstack.dev v1beta1"
+    assert (told["Controller"], told["you_are"]) == ("this run", "the user of this run")
+
+
+def test_commands_that_are_proposed_are_about_the_same_run_and_namespace(api, call):
+    for namespace in ("default", "team"):
+        with suppress(ApiError):
+            api.create(NAMESPACES, {"metadata": {"name": namespace}})
+        made = api.create(JOBS, a_job(), namespace).object
+        api.replace_status(JOBS, Key(namespace, "train"), made | {"status": PAUSED})
+    for words, options in (("--run", "-"), "--run hello"), (("--run", "hello", "-n", "team"), "--run hello -n team"):
+        assert f"`genericjob resume train {options}` lets it go on" in call("describe", "train", *words)[1]
+        assert f"`genericjob get {options}` lists those that exist" in call("describe", "nobody", *words)[2]
+
+
+def test_pods_are_replaced_in_the_run_that_has_them(api, call):
+    start(api, api.create(JOBS, a_job(), "default").object)
+    told = "pods that work already: 1; `genericjob pause train --run hello` and `genericjob resume train --run hello` replace them\n"
+    assert call("debug", "--run", "-", "train")[2] == told
+
+
+@pytest.mark.parametrize("given", [(), ("--context", "it"), ("--kubeconfig", "a b/config"), ("-n", "team")], ids=str)
+def test_commands_that_are_proposed_are_about_the_same_cluster(given, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a b").mkdir()
+    config = {
+        "current-context": "it",
+        "contexts": [{"name": "it", "context": {"cluster": "it", "namespace": "home"}}],
+        "clusters": [{"name": "it", "cluster": {"server": "http://127.0.0.1:1"}}],
+    }
+    (tmp_path / "a b" / "config").write_text(yaml.safe_dump(config))
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "a b" / "config"))
+    options = dict([given]) if given else {}
+    where = target(options.get("--kubeconfig", ""), options.get("--context", ""), options.get("-n"))
+    assert shlex.split(where.command("get")) == ["genericjob", "get", *given]
+    assert where.command("get", "other").endswith(" -n other")
+
+
+def test_where_there_is_no_cluster_a_run_may_have_been_meant(api, call, monkeypatch, tmp_path):
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "nowhere"))
+    code, _, told = call("get")
+    assert (code, told.startswith("genericjob: there is no kubeconfig at"), told.endswith("; a run is going on: --run hello\n")) == (
+        1,
+        True,
+        True,
+    )
+    assert "--run" not in call("get", "--kubeconfig", "elsewhere")[2]
+    runs.register("other").announce("127.0.0.1", 1, token="t", namespace="default")
+    assert call("get")[2].endswith("; runs are going on: --run hello, --run other\n")
+
+
+def test_a_shell_completes_names_of_runs(api, call, monkeypatch):
+    for name, value in {"COMP_WORDS": "genericjob get --run h", "COMP_CWORD": "3", "_GENERICJOB_COMPLETE": "complete_bash"}.items():
+        monkeypatch.setenv(name, value)
+    assert call()[1] == "hello\n"
+
+
+def test_a_job_of_which_nothing_is_known_has_no_empty_tables(api, call):
+    api.create(JOBS, a_job(), "default")
+    out = call("describe", "--run", "-", "train")[1]
+    assert "Ranks:" in out
+    assert "CONDITION" not in out
 
 
 def test_options_that_exclude_each_other(api, call):
@@ -278,22 +357,39 @@ def test_debug_shows_requests_and_where_a_failure_came_from(api, call):
 # ------------------------------------------------------------------------------------------------ a server without our kind
 
 
+def kubeconfig_of(server, path):
+    url = f"http://127.0.0.1:{server.credentials().current.port}"
+    config = {
+        "current-context": "it",
+        "contexts": [{"name": "it", "context": {"cluster": "it"}}],
+        "clusters": [{"name": "it", "cluster": {"server": url}}],
+    }
+    path.write_text(yaml.safe_dump(config))
+    return str(path)
+
+
 def test_a_cluster_that_does_not_know_our_kind(call, tmp_path):
     with ScriptedServer(answer(404, b"404 page not found\n")) as server:
-        url = f"http://127.0.0.1:{server.credentials().current.port}"
-        (tmp_path / "config").write_text(
-            yaml.safe_dump(
-                {
-                    "current-context": "it",
-                    "contexts": [{"name": "it", "context": {"cluster": "it"}}],
-                    "clusters": [{"name": "it", "cluster": {"server": url}}],
-                }
-            )
-        )
-        code, out, complaint = call("get", "--kubeconfig", str(tmp_path / "config"))
+        code, out, complaint = call("get", "--kubeconfig", kubeconfig_of(server, tmp_path / "config"))
     assert (code, out, complaint.count("\n")) == (1, "", 1)
     assert "is its CustomResourceDefinition installed?" in complaint
     assert "python -m genericjob.api | kubectl apply --server-side -f -" in complaint
+
+
+@pytest.mark.parametrize(
+    ("message", "words"), [("types can be changed only while the job is paused", "pause"), ("managedBy cannot be changed", "delete")]
+)
+def test_what_helps_against_a_refusal_is_proposed_for_the_same_cluster_and_namespace(call, tmp_path, message, words):
+    (tmp_path / "job.yaml").write_text(yaml.safe_dump(a_job()))
+    there = a_job(suspend=True) | {"metadata": {"name": "train", "namespace": "team"}}
+    refusal = {"message": message, "reason": "Invalid"}
+    with ScriptedServer(
+        answer(409, {"message": "there is one", "reason": "AlreadyExists"}), answer(200, there), answer(422, refusal)
+    ) as server:
+        config = kubeconfig_of(server, tmp_path / "config")
+        code, _, complaint = call("apply", "--kubeconfig", config, "-n", "team", str(tmp_path / "job.yaml"))
+    assert code == 2
+    assert complaint.endswith(f"genericjob {words} train --kubeconfig {config} -n team\n")
 
 
 # ------------------------------------------------------------------------------------------------ commands in containers
