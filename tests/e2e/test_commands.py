@@ -329,16 +329,25 @@ def test_debug_turns_the_switch_and_enters_a_rank(gj, shop):
 # ------------------------------------------------------------------------------------------------ what goes wrong
 
 
-@pytest.mark.parametrize(
-    "words",
-    [("describe",), ("logs",), ("exec", "--rank", "0", "train-", "--", "true")],
-    ids=lambda words: words[0],
-)
-def test_a_name_that_is_nearly_right(gj, train, words):
-    done = gj(*words) if "train-" in words else gj(*words, "train-")
-    assert (done.code, done.out) == (1, "")
+@pytest.mark.parametrize("command", ["describe", "logs", "exec", "wait", "watch", "pause", "resume", "debug", "delete"])
+def test_a_name_that_is_nearly_right(gj, train, command):
+    done = gj(command, "train-", *(("--", "true") if command == "exec" else ()))
+    assert (done.code, done.out, done.err.count("\n")) == (1, "", 1)
     assert done.err.startswith("genericjob: there is no job train- in namespace ")
     assert done.err.endswith("did you mean train?\n")
+
+
+def test_a_context_is_chosen_by_its_name_and_kept_in_what_is_proposed(gj, place, shop, train):
+    name = yaml.safe_load(place.read_text())["contexts"][0]["name"]
+    assert gj("get", "train", "--context", name, "-o", "name").out == "genericjob.batch.tensorstack.dev/train\n"
+    done = gj("get", "zzz", "--context", name)
+    assert (done.code, f"`genericjob get --context {name}` lists those that exist" in done.err) == (1, True)
+    done = gj("get", "--context", "elsewhere")
+    assert (done.code, done.out, done.err) == (
+        1,
+        "",
+        f"genericjob: there is no context 'elsewhere' in the kubeconfig {place}; it has: {name}\n",
+    )
 
 
 def test_who_may_do_nothing_is_told_what_and_check_tells_it_before(gj, plane, shop):
@@ -358,6 +367,15 @@ def test_kubectl_has_it_as_a_plugin(plane, place, train):
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     program = Program(kubectl, KUBECONFIG=str(place), PATH=path)
     assert program("gj", "get", "train", "-o", "name").out == "genericjob.batch.tensorstack.dev/train\n"
+
+
+def test_kubectl_completes_names_of_jobs(gj, plane, place, train, tmp_path):
+    script = tmp_path / "kubectl_complete-gj"
+    script.write_text(gj("completion", "kubectl").out)
+    script.chmod(0o755)
+    path = os.pathsep.join((str(tmp_path), str(Path(sys.executable).parent), os.environ["PATH"]))
+    asked = Program(plane.status()["kubectl"], KUBECONFIG=str(place), PATH=path)("__complete", "gj", "logs", "tra")
+    assert asked.out == "train\n:4\n"
 
 
 def test_a_shell_completes_names_of_jobs(place, warm, train):

@@ -1,6 +1,7 @@
 """kubectl against a run on this machine. The program is the real one; a control plane is not needed."""
 
 import os
+import re
 import subprocess
 import sys
 
@@ -82,6 +83,8 @@ def test_objects_are_applied_and_changed(talk, tmp_path):
 def test_describe_and_logs_work(talk):
     assert "Kind:         GenericJob" in talk("describe", "gj", "j")[1]
     assert talk("logs", "j-w-1")[1] == "hello from 1\n"
+    assert re.fullmatch(r"[0-9-]{10}T[0-9:]{8}\.[0-9]{9}Z hello from 1\n", talk("logs", "j-w-1", "--timestamps", "--since=1h")[1])
+    assert talk("logs", "j-w-1", "--since-time=2999-01-01T00:00:00Z")[1] == ""
     assert talk("logs", "-l", "genericjob=j", "--tail=1", "--prefix")[1].count("hello from") == 2
 
 
