@@ -204,3 +204,13 @@ def a_delete_meets_a_conflict_and_nothing_happens_after_it(run: Run) -> None:
     run.until(mode="Restarting")
     run.switch()
     run.wait(seconds=0.0)
+
+
+@found(15418, latency=0.05)
+def a_create_of_an_earlier_epoch_arrives_between_two_epochs(run: Run) -> None:
+    """A dead controller had sent it, and the old pods were gone by then: the judge took the next create for one that came too soon."""
+    run.crash(writes=3, arrive=(1,), late=1.5, down=0.5)
+    run.submit(types={"worker": 2}, restart={"limit": 1, "scope": "Job"}, service={"ports": [{"port": 1}]})
+    run.until(mode="Running")
+    run.kill(name="train-worker-1")
+    run.wait(seconds=1.0)

@@ -68,7 +68,7 @@ class Oracle(Contract):
 
     def begins(self, pod: Pod) -> None:
         """A pod is about to run."""
-        if Try(pod.owner_uid, pod.name, epoch(pod), attempt(pod)) not in self._late:
+        if not self._came_late(pod):
             super().begins(pod)
 
     def look_at(self, call: Call, who: str) -> None:
@@ -88,6 +88,9 @@ class Oracle(Contract):
         if last is not None and row > 1 and int(body["metadata"]["annotations"][ATTEMPT_ANNOTATION]) == side.attempt(rank):
             early = (last + timedelta(seconds=min(300.0, 2.0 ** (row - 2))) - self._now()).total_seconds()
             assert early <= self.skew, f"{rank} is started {early} s too early, {row} times in a row by now"
+
+    def _came_late(self, pod: Pod) -> bool:
+        return Try(pod.owner_uid, pod.name, epoch(pod), attempt(pod)) in self._late
 
     def _not_alone(self, job: StoredJob, status: GenericJobStatus, rank: tuple[str, int], meta: dict[str, Any]) -> None:
         if _try(meta) not in self._late:
