@@ -148,5 +148,7 @@ def _shown(job: Job) -> dict[str, Any]:
 def _yaml(body: Any) -> str:
     import yaml
 
-    text: str = yaml.dump(body, Dumper=getattr(yaml, "CSafeDumper", yaml.SafeDumper), sort_keys=False, allow_unicode=True)
+    from .lines import Dumper
+
+    text: str = yaml.dump(body, Dumper=Dumper, sort_keys=False, allow_unicode=True)
     return text.rstrip("\n")

@@ -1,10 +1,13 @@
 """YAML whose fields know their lines.
 
-Values are read as kubectl reads them; beside each document stays the tree of nodes that it was made of, in which the line of a field can be
-looked up. What nobody writes on purpose is refused before it costs anything: a field that is there twice, documents nested without end, and
-references that make a page of text a gigabyte of objects.
+Values are read as kubectl reads them, which follows no version of YAML: `yes` and `y` are true, `1e3` and `08` are numbers, `22:22` is
+text, and names are always text. Beside each document stays the tree of nodes that it was made of, in which the line of a field can be looked up.
+What nobody writes on purpose is refused before it costs anything: a field that is there twice, documents nested without end, and references
+that make a page of text a gigabyte of objects.
 """
 
+import math
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +18,9 @@ DEEPEST = 100
 """Levels of a document: a pod's template takes a dozen."""
 LARGEST = 1_000_000
 """Values of a document, with what references repeat: more than the server takes in one object."""
-_MERGE = "tag:yaml.org,2002:merge"
+_TEXT, _NULL, _BOOL, _FLOAT, _MERGE = (f"tag:yaml.org,2002:{type}" for type in ("str", "null", "bool", "float", "merge"))
+_LIKE_A_NUMBER = "!like-a-number"
+"""What begins as a number does, and may be one."""
 _OPENING = (yaml.SequenceStartEvent, yaml.MappingStartEvent)
 _CLOSING = (yaml.SequenceEndEvent, yaml.MappingEndEvent)
 
@@ -53,12 +58,62 @@ class Parsed:
 
 
 class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc] # the quick one where there is one
-    """Reads a time as the text it is: JSON knows no times."""
+    """Takes for a number, a flag or nothing what kubectl takes for it; a time is the text it is: JSON knows no times."""
 
-    yaml_implicit_resolvers = {  # noqa: RUF012 - as the class above has it
-        first: [(tag, pattern) for tag, pattern in known if tag != "tag:yaml.org,2002:timestamp"]
-        for first, known in yaml.SafeLoader.yaml_implicit_resolvers.items()
-    }
+    yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012 - as the class above has it
+    bool_values = yaml.SafeLoader.bool_values | {"y": True, "n": False}
+
+    def number(self, node: yaml.ScalarNode) -> float | str:
+        """A number, or text that only began as one."""
+        return _number(node.value)
+
+    def fraction(self, node: yaml.ScalarNode) -> float:
+        """A number that says so itself, by a tag or as `.inf`."""
+        value = self.construct_yaml_float(node)
+        if not math.isfinite(value):
+            raise yaml.constructor.ConstructorError(problem=f"{node.value} is no number that JSON knows", problem_mark=node.start_mark)
+        return float(value)
+
+
+for _tag, _pattern, _first in (
+    (_BOOL, r"y|Y|yes|Yes|YES|n|N|no|No|NO|true|True|TRUE|false|False|FALSE|on|On|ON|off|Off|OFF", "yYnNtTfFoO"),
+    (_NULL, r"~|null|Null|NULL|", ["~", "n", "N", ""]),
+    (_FLOAT, r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)", "-+."),
+    (_LIKE_A_NUMBER, r"[-+]?[.0-9_].*", "-+.0123456789"),
+    (_MERGE, "<<", "<"),
+):
+    _Loader.add_implicit_resolver(_tag, re.compile(rf"(?:{_pattern})\Z"), _first)
+_Loader.add_constructor(_LIKE_A_NUMBER, _Loader.number)
+_Loader.add_constructor(_FLOAT, _Loader.fraction)
+_Loader.add_constructor(_MERGE, _Loader.construct_yaml_str)  # as a value it is text
+
+
+class Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]
+    """Writes for kubectl: text that it would take for a number stands in quotes, though PyYAML would take it for text."""
+
+
+Dumper.add_implicit_resolver(
+    _LIKE_A_NUMBER,
+    re.compile(r"[-+]?(?:0[xX][0-9a-fA-F_]+|0[oO][0-7_]+|0[bB][01_]+|\.?[0-9][0-9_.]*(?:[eE][-+]?[0-9_]+)?)\Z"),
+    [*"-+.0123456789"],
+)
+_OCTAL = re.compile(r"[-+]?0[0-7]+")
+_DECIMAL = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
+
+
+def _number(text: str) -> float | str:
+    """What kubectl reads: a whole number of 64 bits in any base, else a decimal one; what is neither, or too large for both, is text."""
+    plain = text.replace("_", "")
+    try:
+        whole = int(plain, 8 if _OCTAL.fullmatch(plain) else 0) if plain.isascii() else None
+    except ValueError:
+        whole = None
+    if whole is not None and -(2**63) <= whole < 2**64:
+        return whole if whole < 2**63 else float(whole)
+    value = float(plain) if _DECIMAL.fullmatch(plain) else math.inf
+    if not math.isfinite(value):
+        return text
+    return int(value) if value.is_integer() and abs(value) < 2**63 else value  # JSON makes no difference between 5 and 5.0
 
 
 def parse(text: str) -> list[Parsed]:
@@ -68,11 +123,18 @@ def parse(text: str) -> list[Parsed]:
         return [found for found in _documents(text) if found.value is not None]
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        raise NotYamlError(error.problem or "this is not YAML", mark.line + 1 if mark else None) from None
+        raise NotYamlError(_why(error.problem, text, mark.line if mark else -1), mark.line + 1 if mark else None) from None
     except yaml.YAMLError as error:
         raise NotYamlError(f"this is not YAML: {str(error).splitlines()[0]}") from None
     except ValueError as error:  # a number of five thousand digits, a date that no calendar has
         raise NotYamlError(f"a value cannot be read: {str(error).partition(';')[0]}") from None
+
+
+def _why(problem: str | None, text: str, line: int) -> str:
+    found = text.split("\n")[line : line + 1] if line >= 0 else []
+    if found and re.match(r" *\t", found[0]):
+        return "a tab: YAML is indented with spaces"
+    return problem or "this is not YAML"
 
 
 def _check_depth(text: str) -> None:
@@ -108,16 +170,15 @@ def _check_nodes(root: yaml.Node) -> None:
     stack = [(root, False)]
     while stack:
         node, seen = stack.pop()
-        below = _children(node)
         if seen:
-            sizes[id(node)] = size = 1 + sum(sizes[id(one)] for one in below)
+            sizes[id(node)] = size = 1 + sum(sizes[id(one)] for one in _children(node))
             if size > LARGEST:
                 raise NotYamlError("its references make it too large", node.start_mark.line + 1)
         elif id(node) not in sizes:
-            _check_names(node)
+            _name_fields(node)
             sizes[id(node)] = 0
             stack.append((node, True))
-            stack += [(one, False) for one in below]
+            stack += [(one, False) for one in _children(node)]
         elif not sizes[id(node)]:
             raise NotYamlError("it refers to itself", node.start_mark.line + 1)
 
@@ -128,16 +189,33 @@ def _children(node: yaml.Node) -> list[yaml.Node]:
     return node.value if isinstance(node, yaml.SequenceNode) else []
 
 
-def _check_names(node: yaml.Node) -> None:
+def _name_fields(node: yaml.Node) -> None:
+    """Make text of the names of an object's fields, each of which is there once."""
     if not isinstance(node, yaml.MappingNode):
         return
     lines: dict[str, int] = {}
+    node.value = [(_as_name(key), value) for key, value in node.value]
     for key, _ in node.value:
         if isinstance(key, yaml.ScalarNode) and key.tag != _MERGE:
             line = key.start_mark.line + 1
             if key.value in lines:
                 raise NotYamlError(f"{key.value} is there twice, first in line {lines[key.value]}", line)
             lines[key.value] = line
+
+
+def _as_name(key: yaml.Node) -> yaml.Node:
+    """The name of a field, which is text: of `y: 5` it is "true", and whoever wrote it should be told of that name."""
+    match key.tag if isinstance(key, yaml.ScalarNode) else "":
+        case "tag:yaml.org,2002:null":
+            raise NotYamlError("a field has no name", key.start_mark.line + 1)
+        case "tag:yaml.org,2002:bool":
+            name = "true" if _Loader.bool_values.get(key.value.lower()) else "false"
+        case "!like-a-number":
+            value = _number(key.value)
+            name = value if isinstance(value, str) else f"{value:.12g}" if isinstance(value, float) else str(value)
+        case _:
+            return key
+    return yaml.ScalarNode(_TEXT, name, key.start_mark, key.end_mark)
 
 
 # ------------------------------------------------------------------------------------------------ from a path to a line

@@ -14,6 +14,7 @@ from genericjob.api.spec import LABEL, MAX_REPLICAS
 
 from .documents import parsed, problems
 from .failures import BAD_INPUT, CommandError
+from .lines import Dumper
 
 FOLDER = Path(__file__).with_name("presets")
 DEFAULT = "plain"
@@ -208,4 +209,4 @@ def _environment() -> jinja2.Environment:
 def quoted(value: Any) -> str:
     """A value in YAML, on one line: whatever is in it, it stays one value."""
     style = '"' if isinstance(value, str) and not value.isprintable() else None
-    return yaml.safe_dump(value, default_style=style, width=10**9, allow_unicode=True).removesuffix("...\n").rstrip("\n")
+    return yaml.dump(value, Dumper=Dumper, default_style=style, width=10**9, allow_unicode=True).removesuffix("...\n").rstrip("\n")

@@ -21,6 +21,7 @@ from genericjob.reconcile.resources import CUSTOM_RESOURCE_DEFINITIONS
 from .documents import BadInputError, Document, jobs_of
 from .failures import BAD_INPUT, CommandError
 from .judging import DEFAULT_NAMESPACE, definition
+from .lines import Dumper
 from .ranks import Rank as Shown
 from .ranks import Ranks, Types, chosen
 
@@ -98,7 +99,7 @@ def _bodies(job: Job, ranks: Sequence[Rank], *, resumed: bool) -> Iterator[dict[
         yield msgspec.json.decode(bodies.pod(job, rank, epoch=0, attempt=0, charged=0, resumed=resumed).body)
 
 
-class _Dumper(yaml.SafeDumper):
+class _Dumper(Dumper):
     """Writes long texts as people do, and nothing twice by reference."""
 
     def ignore_aliases(self, data: Any) -> bool:
@@ -106,8 +107,9 @@ class _Dumper(yaml.SafeDumper):
         return True
 
 
-def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
+def _text(dumper: Dumper, text: str) -> yaml.ScalarNode:
+    node: yaml.ScalarNode = dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
+    return node
 
 
 _Dumper.add_representer(str, _text)

@@ -1,6 +1,7 @@
 """`render`, `new` and `explain` before a real server: it takes what they print, and they know what it knows."""
 
 import io
+import json
 import sys
 from contextlib import redirect_stdout
 from pathlib import Path
@@ -12,6 +13,7 @@ from e2e.jobs import a_job, replicas, restarts
 from genericjob.cli.main import main
 from genericjob.cli.new import PRESETS, made
 from harness.clusters import eventually
+from harness.scalars import READ_AS
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 STRICT = ("--validate=strict", "--dry-run=server", "--output=name", "--filename=-")
@@ -37,6 +39,16 @@ def test_a_server_takes_what_is_new_and_what_becomes_of_it(kubectl, genericjobs,
     file.write_text(made(PRESETS[preset], "new", gpus=1, cpu="2", memory="1Gi", port=2222))
     assert kubectl("apply", *STRICT, input=file.read_text()) == "genericjob.batch.tensorstack.dev/new\n"
     assert kubectl("create", *STRICT, input=genericjob("render", file, "-n", namespace, "--rank", "0"))
+
+
+def test_kubectl_reads_values_as_they_are_read_here(plane):
+    text = "apiVersion: example.dev/v1\nkind: Any\nmetadata: {name: any}\nvalues:\n" + "".join(f"  - {text}\n" for text, _ in READ_AS)
+    read = json.loads(plane.kubectl("annotate", "--local", "--filename=-", "--output=json", "a=b", input=text))["values"]
+    assert [*map(_typed, read)] == [_typed(value) for _, value in READ_AS]
+
+
+def _typed(value):
+    return (type(value).__name__, value) if isinstance(value, str | bool | None) else ("number", float(value))
 
 
 def test_a_job_is_explained_while_it_runs_and_when_it_has_ended(team, cluster):

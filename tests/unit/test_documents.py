@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from genericjob.cli.documents import BadInputError, UnreadableError, parsed, problems, read, repeated, runnable
 from genericjob.cli.lines import DEEPEST, NotYamlError, parse
+from harness.scalars import READ_AS
 
 from .test_fuzz import fuzzed, outcome
 
@@ -129,7 +130,12 @@ BOMB = "\n".join(
         ("a: \x00", None, "this is not YAML"),
         ("a: 1\n? [b]\n: 1", 2, "unhashable key"),
         ("!!python/object/apply:os.system ['true']", 1, "could not determine a constructor"),
-        (f"a: {'9' * 5_000}", None, "a value cannot be read"),
+        ("a: 2024-01-01\nb: !!timestamp 2024-99-99", None, "a value cannot be read"),
+        ("a: 1\nb: -.inf", 2, "-.inf is no number that JSON knows"),
+        ("a: 1\n~: 2", 2, "a field has no name"),
+        ("a: 1\nb: {yes: 1,\n on: 2}", 3, "true is there twice, first in line 2"),
+        ("a:\n\tb: 1", 2, "a tab: YAML is indented with spaces"),
+        ("a:\n  b: 1\n \tc: 1", 3, "a tab: YAML is indented with spaces"),
     ],
     ids=lambda value: str(value)[:20],
 )
@@ -137,6 +143,19 @@ def test_what_is_no_yaml_is_refused_with_its_line(text, line, words):
     with pytest.raises(NotYamlError, match=words) as caught:
         parse(text)
     assert caught.value.line == line
+
+
+@pytest.mark.parametrize(("text", "value"), READ_AS, ids=lambda value: str(value)[:20])
+def test_a_value_is_what_kubectl_takes_it_for(text, value):
+    (found,) = parse(f"value: {text}")
+    assert found.value == {"value": value}
+    assert type(found.value["value"]) is type(value)
+
+
+def test_names_are_text_as_for_kubectl():
+    (found,) = parse("{y: 1, 08: 2, 1e3: 3, 1.5: 4, 22:22: 5, '0x10': 6, <<: {a: 7}}")
+    assert found.value == {"true": 1, "8": 2, "1000": 3, "1.5": 4, "22:22": 5, "0x10": 6, "a": 7}
+    assert lines("metadata:\n  a: 1\n  on: 2\n", "metadata.true") == [3]
 
 
 def test_what_is_nested_as_deep_as_is_allowed_is_read():
@@ -148,7 +167,7 @@ def test_what_is_nested_as_deep_as_is_allowed_is_read():
     [
         ("- a list", "job.yaml:1: error: this is not an object"),
         (f"{JOB}---\na text", "job.yaml:18: error: this is not an object"),
-        ("a: .nan\n1.5: {[x]: y}", "job.yaml:2: error: "),
+        ("a: 1\n1.5: {[x]: y}", "job.yaml:2: error: "),
     ],
 )
 def test_what_is_no_object_is_refused_with_its_line(text, words):

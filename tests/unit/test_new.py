@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from genericjob.api.admission import RULES
 from genericjob.api.spec import parse
 from genericjob.cli.documents import parsed, problems
+from genericjob.cli.lines import parse as read_lines
 from genericjob.cli.new import FOLDER, PRESETS, made, quoted
 
 from .calling import genericjob
@@ -144,7 +145,7 @@ HOSTILE = (
 
 @pytest.mark.parametrize("preset", PRESETS)
 def test_no_value_can_become_anything_else(preset):
-    image, cpu, memory = "i: {{ 1 }} # x", "1\n  x: y", "'1"
+    image, cpu, memory = "i: {{ 1 }} # x", "1e3", "0.5"
     text = made(PRESETS[preset], "train", ("program.py", *HOSTILE), image=image, cpu=cpu, memory=memory)
     first = containers(text)[{"mpi": "launcher", "tensorflow-ps": "chief"}.get(preset, "worker")]
     assert first["command"][-len(HOSTILE) :] == [*HOSTILE]
@@ -153,13 +154,19 @@ def test_no_value_can_become_anything_else(preset):
     assert the_job(text).keys() == {"apiVersion", "kind", "metadata", "spec"}
 
 
-@given(st.text() | st.integers())
+@given(st.text() | st.integers(-(2**63), 2**63 - 1) | st.text("0123456789.eE+-_xob"))
 @example("\ud7ff\ue000\ufffe")
 @example("a" * 5_000 + " b")
 def test_any_value_comes_back_from_yaml_on_one_line(value):
     written = quoted(value)
     assert "\n" not in written
-    assert yaml.safe_load(f"a:\n  - {written}\n  - b: {written}\n") == {"a": [value, {"b": value}]}
+    for read in (yaml.safe_load, as_kubectl_does):
+        assert read(f"a:\n  - {written}\n  - b: {written}\n") == {"a": [value, {"b": value}]}
+
+
+def as_kubectl_does(text):
+    (found,) = read_lines(text)
+    return found.value
 
 
 # ------------------------------------------------------------------------------------------------ the command
