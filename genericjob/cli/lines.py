@@ -1,9 +1,9 @@
 """YAML whose fields know their lines.
 
 Values are read as kubectl reads them, which follows no version of YAML: `yes` and `y` are true, `1e3` and `08` are numbers, `22:22` is
-text, and names are always text. Beside each document stays the tree of nodes that it was made of, in which the line of a field can be looked up.
-What nobody writes on purpose is refused before it costs anything: a field that is there twice, documents nested without end, and references
-that make a page of text a gigabyte of objects.
+text, and names are always text. Beside each document stays the tree of nodes that it was made of, in which the line of a field can be
+looked up. What nobody writes on purpose is refused before it costs anything: a field that is there twice, documents nested without end, and
+references that make a page of text a gigabyte of objects.
 """
 
 import math
@@ -233,6 +233,9 @@ def _below(node: yaml.Node, path: str) -> Iterator[tuple[int, yaml.Node, str]]:
         # node has put what is merged into it before.
         fields = [(key, value) for key, value in reversed(node.value) if isinstance(key, yaml.ScalarNode)]
         for key, value in sorted(fields, key=lambda field: -len(field[0].value)):
+            if path.startswith(f"[{key.value}]"):  # as servers name the entries of maps
+                yield key.start_mark.line, value, path[len(key.value) + 2 :].removeprefix(".")
+                return
             if path == key.value or path.startswith((f"{key.value}.", f"{key.value}[")):
                 yield key.start_mark.line, value, path[len(key.value) :].removeprefix(".")
                 return

@@ -4,8 +4,9 @@ It knows their outlines (`local/shapes.py`). As a real server it stops at the fi
 is asked again.
 """
 
+import copy
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from genericjob.local import shapes
@@ -42,6 +43,8 @@ def complaints(api: MemoryApi, resource: Resource[Any], body: Objects, namespace
                     for cause in error.causes
                     if not cause.field.startswith(tuple(one.field for one in wrong))
                 )
+                fields = {name: part for name, part in copy.deepcopy(body).items() if name != "metadata"}
+                yield from (_unknown(path, SHAPES[resource]) for path in SHAPES[resource].fit(fields))
                 return
             found = re.search(r" as a \w+: ([a-zA-Z][^: ]*): ", error.message)
             if found is None:
@@ -74,31 +77,70 @@ def _remark(warning: str, shape: shapes.Shape) -> Finding:
     found = re.fullmatch(r'unknown field "(.*)"', warning)
     if found is None:
         return Finding("", warning, "warning")
-    before, _, name = found[1].rpartition(".")
-    return Finding(found[1], unknown(name, _fields(before, shape)), "warning")
+    return _unknown(found[1], shape)
+
+
+def _unknown(path: str, shape: shapes.Shape) -> Finding:
+    before, _, name = path.rpartition(".")
+    return Finding(path, unknown(name, _fields(before, shape)), "warning")
 
 
 def _taken_out(body: Objects, path: str, shape: shapes.Shape) -> str:
     """Remove a value, and say what was wrong with it."""
-    section, dot, name = path.partition(".")
-    if dot and section in shape.sections and shape.sections[section].texts:  # any name at all, dots included
-        return wrong_type(body[section].pop(name), ["string"])
-    steps = [int(step) if step.isdigit() else step for step in re.findall(r"[^.\[\]]+", path)]
+    steps = _steps(body, path)
+    wanted = _wanted(steps, shape)
     holder: Any = body
     for step in steps[:-1]:
         holder = holder[step]
     value = holder[steps[-1]]
-    holder[steps[-1]] = {} if isinstance(steps[-1], int) else None  # the others keep their numbers
-    return wrong_type(value, _wanted(path, shape))
+    holder[steps[-1]] = _NOTHING.get(wanted[0]) if isinstance(steps[-1], int) else None  # the others keep their numbers
+    return wrong_type(value, wanted)
 
 
-def _wanted(path: str, shape: shapes.Shape) -> list[str]:
-    """The types that an outline has for a field."""
-    before, _, name = path.rpartition(".")
-    part = _fields(before, shape).get(name)
-    if part is None:
-        return ["object"]
-    return [TYPES[type] for type in (part.type if isinstance(part.type, tuple) else (part.type,))]
+def _steps(value: Any, path: str) -> list[str | int]:
+    """The names and numbers that lead to a value, which is there; of names that fit the longest, since those of maps have dots in them."""
+    steps: list[str | int] = []
+    while path:
+        if isinstance(value, list):
+            number, _, path = path.removeprefix("[").partition("]")
+            steps.append(int(number))
+        else:
+            name = max((name for name in value if _leads(name, path)), key=len)
+            path = path[len(name) :] if path.startswith(name) else path[len(name) + 2 :]
+            steps.append(name)
+        value, path = value[steps[-1]], path.removeprefix(".")
+    return steps
+
+
+def _leads(name: str, path: str) -> bool:
+    return path == name or path.startswith((f"{name}.", f"{name}[", f"[{name}]"))
+
+
+_NOTHING: Mapping[str, Any] = {"object": {}, "string": ""}
+
+
+def _wanted(steps: Sequence[str | int], shape: shapes.Shape) -> list[str]:
+    """The types that an outline has for a place."""
+    first, part = steps[0], None
+    section = shape.sections.get(str(first))
+    if section is None:
+        section, steps = shapes.Section(shape.parts), ("", *steps)
+    for step in steps[1:]:
+        if isinstance(step, int):
+            continue
+        if section is None or section.texts or section.amounts:
+            return ["amount"] if section and section.amounts else ["string"]
+        part = section.parts[step]
+        section = part.inside
+    if isinstance(steps[-1], int):
+        return ["string"] if part and part.words else ["object"]
+    return _named(part.type) if part else ["object"]
+
+
+def _named(type: Any) -> list[str]:
+    if type is shapes.AMOUNT:
+        return ["amount"]
+    return [TYPES[one] for one in (type if isinstance(type, tuple) else (type,))]
 
 
 def _fields(path: str, shape: shapes.Shape) -> Mapping[str, shapes.Part]:

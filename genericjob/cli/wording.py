@@ -5,6 +5,7 @@ and wants to know what stands there, what should, and what they may have meant.
 """
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from typing import Any, Literal, NamedTuple
@@ -37,6 +38,7 @@ _WANTED = {
     "boolean": "true or false",
     "array": "a list",
     "object": "an object with fields",
+    "amount": "an amount such as 2, 500m or 8Gi",
 }
 _PATTERNS = {
     f"^{LABEL}$": "it may have a-z, 0-9 and -, and begins and ends with a letter or a digit",
@@ -54,6 +56,11 @@ def told(cause: Cause, value: Any = ABSENT, schema: Schema | None = None, *, key
         return _detail(cause.message) or "is missing"
     if cause.reason == "FieldValueDuplicate":
         return _doubled(value, keys)
+    if cause.reason == "FieldValueNotFound":
+        return f"there is no volume called {_detail(cause.message)}"
+    if schema is None and (found := re.fullmatch(r"Unsupported value: (.*): supported values: (.*)", cause.message)):
+        choices = json.loads(f"[{found[2]}]")
+        return f"{found[1]} is not one of {', '.join(choices)}{meant(found[1], choices)}"
     if schema is not None and value is not ABSENT:
         if cause.reason == "FieldValueTypeInvalid" and not isinstance(schema.source.get("format"), str):
             return wrong_type(value, [schema.type] if schema.type else ["integer", "string"]) + _inside(value, schema)
@@ -153,6 +160,6 @@ def _detail(message: str) -> str:
 
 def _in_their_words(message: str) -> str:
     """Without what only the server's own programmers need."""
-    for prefix in ("Invalid value: ", "Forbidden: "):
+    for prefix in ("Invalid value: ", "Forbidden: ", "'': "):
         message = message.removeprefix(prefix)
     return message

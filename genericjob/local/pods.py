@@ -1,7 +1,7 @@
 """Pods: their defaults, their life, and what of them may change.
 
 What admission plug-ins of a certain cluster add (tolerations, priorities, service accounts) is not added, and what lies deep inside
-(volumes, probes, container states) is kept as it comes.
+(probes, affinities, container states) is kept as it comes.
 """
 
 from collections.abc import Iterable, Iterator
@@ -9,7 +9,7 @@ from typing import Any
 
 from genericjob.reconcile.errors import Cause
 
-from . import names
+from . import podspecs
 from .drafts import Draft, same
 from .refusals import denied, missing, wrong
 
@@ -38,7 +38,7 @@ def _fill_container(container: dict[str, Any]) -> None:
     resources = container.setdefault("resources", {})
     if resources:
         for side in [side for side in ("limits", "requests") if side in resources]:
-            resources[side] = {name: str(amount) if isinstance(amount, int) else amount for name, amount in resources[side].items()}
+            resources[side] = {name: amount if isinstance(amount, str) else str(amount) for name, amount in resources[side].items()}
         if "limits" in resources:
             resources["requests"] = {**resources["limits"], **resources.get("requests", {})}
     container.setdefault("terminationMessagePath", "/dev/termination-log")
@@ -49,24 +49,6 @@ def _fill_container(container: dict[str, Any]) -> None:
         container["imagePullPolicy"] = "IfNotPresent" if "@" in image or tag not in ("", "latest") else "Always"
     for port in container.get("ports") or ():
         port.setdefault("protocol", "TCP")
-
-
-def _check_containers(spec: dict[str, Any]) -> Iterator[Cause]:
-    seen: set[str] = set()
-    for group in ("containers", "initContainers"):
-        for index, container in enumerate(spec.get(group) or ()):
-            path, name = f"spec.{group}[{index}]", str(container.get("name") or "")
-            if not container.get("image"):
-                yield missing(f"{path}.image")
-            if not name:
-                yield missing(f"{path}.name")
-            elif why := names.dns_label(name):
-                yield wrong(f"{path}.name", name, why)
-            elif name in seen:
-                yield Cause(f"{path}.name", f"Duplicate value: {name!r}", "FieldValueDuplicate")
-            seen.add(name)
-    if spec.get("restartPolicy") not in ("Always", "OnFailure", "Never"):
-        yield Cause("spec.restartPolicy", f"Unsupported value: {spec.get('restartPolicy')!r}", "FieldValueNotSupported")
 
 
 def create(pod: Draft) -> None:
@@ -115,7 +97,8 @@ def check(new: Draft, old: Draft | None) -> Iterable[Cause]:
 def _check_new(spec: dict[str, Any]) -> Iterator[Cause]:
     if not spec.get("containers"):
         yield missing("spec.containers")
-    yield from _check_containers(spec)
+    yield from podspecs.named_containers(spec)
+    yield from podspecs.problems(spec)
     yield from _check_deadline(spec.get("activeDeadlineSeconds"), None)
 
 
@@ -127,7 +110,7 @@ def _check_change(new: dict[str, Any], old: dict[str, Any]) -> Iterator[Cause]:
         if len(new.get(group) or ()) != len(old.get(group) or ()):
             yield denied(f"spec.{group}", "pod updates may not add or remove containers")
             return
-    yield from _check_containers(new)
+    yield from podspecs.named_containers(new)
     yield from _check_deadline(new.get("activeDeadlineSeconds"), old.get("activeDeadlineSeconds"))
     if any(one not in (new.get("tolerations") or ()) for one in old.get("tolerations") or ()):
         yield denied("spec.tolerations", "existing toleration can not be modified except its tolerationSeconds")

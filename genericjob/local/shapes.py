@@ -12,7 +12,20 @@ from typing import Any
 
 import msgspec
 
-_TYPES: Mapping[str, Any] = {"text": str, "either": (int, str), "time": str, "number": int, "flag": bool, "list": list, "map": dict}
+from .amounts import amount
+
+AMOUNT = (int, float, str)
+"""The type of an amount of something: `2`, `0.5`, `500m`."""
+_TYPES: Mapping[str, Any] = {
+    "text": str,
+    "either": (int, str),
+    "amount": AMOUNT,
+    "time": str,
+    "number": int,
+    "flag": bool,
+    "list": list,
+    "map": dict,
+}
 _MICRO_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}(Z|[+-]\d\d:\d\d)")
 
 
@@ -25,6 +38,8 @@ class Part:
     pattern: re.Pattern[str] | None = None
     inside: "Section | None" = None
     """What an object, or an element of a list, looks like."""
+    words: bool = False
+    """Whether it is a list of texts."""
 
     def holds(self, value: Any, path: str, unknown: list[str]) -> bool:
         """Whether a value is there at all; one of another type is an error."""
@@ -35,6 +50,10 @@ class Part:
             raise msgspec.ValidationError(f"{path}: a {type(value).__name__} cannot stand here")
         if self.pattern is not None and not self.pattern.fullmatch(value):
             raise msgspec.ValidationError(f"{path}: {value!r} is not a time")
+        if self.type is AMOUNT and amount(value) is None:
+            raise msgspec.ValidationError(f"{path}: {value!r} is not an amount")
+        if self.words:
+            _fit_words(value, path)
         if self.inside is not None:
             if isinstance(value, dict):
                 self.inside.fit(value, path, unknown)
@@ -44,12 +63,21 @@ class Part:
         return bool(value) or self.kept
 
 
+def _fit_words(value: list[Any], path: str) -> None:
+    for index, word in enumerate(value):
+        if word is None:
+            value[index] = ""
+        elif not isinstance(word, str):
+            raise msgspec.ValidationError(f"{path}[{index}]: a {type(word).__name__} is not text")
+
+
 @dataclass(frozen=True, slots=True)
 class Section:
-    """An object with known fields; with `texts` a map from any key to text."""
+    """An object with known fields; with `texts` a map from any key to text, with `amounts` one to amounts."""
 
     parts: Mapping[str, Part] = field(default_factory=dict)
     texts: bool = False
+    amounts: bool = False
     always: bool = False
     """Whether it is written when it is empty."""
     zeros: Mapping[str, Any] = field(default_factory=dict)
@@ -61,6 +89,9 @@ class Section:
             raise msgspec.ValidationError(f"{path}: a {type(value).__name__} is not an object")
         if self.texts:
             self._fit_texts(value, path)
+            return
+        if self.amounts:
+            self._fit_amounts(value, path)
             return
         parts = self.parts
         for name in list(value):
@@ -83,6 +114,13 @@ class Section:
                 value[name] = ""
             elif not isinstance(text, str):
                 raise msgspec.ValidationError(f"{path}.{name}: a {type(text).__name__} is not text")
+
+    def _fit_amounts(self, value: dict[str, Any], path: str) -> None:
+        for name, written in value.items():
+            if written is None:
+                value[name] = "0"
+            elif amount(written) is None:
+                raise msgspec.ValidationError(f"{path}[{name}]: {written!r} is not an amount")
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,18 +160,80 @@ def parts(*, kept: bool = False, **names: str) -> dict[str, Part]:
     }
 
 
-TEXTS = Section(texts=True)
+def within(type: type, kept: bool = False, /, **sections: Section) -> dict[str, Part]:
+    """Objects, or lists of them, whose fields are known: `within(list, env=_VARIABLE)`."""
+    return {name: Part(type, kept, inside=section) for name, section in sections.items()}
 
-_RESOURCES = Section(parts(map="limits requests", list="claims"))
+
+TEXTS = Section(texts=True)
+_AMOUNTS = Section(amounts=True)
+_WORDS = Part(list, words=True)
+
+_REFERENCE = Section(parts(text="name") | parts(kept=True, flag="optional"))
+_KEY = Section(parts(text="name key") | parts(kept=True, flag="optional"), zeros={"key": ""})
+_VARIABLE = Section(
+    parts(text="name value")
+    | within(
+        dict,
+        True,
+        valueFrom=Section(
+            parts(kept=True, map="fileKeyRef")
+            | within(
+                dict,
+                True,
+                fieldRef=Section(parts(text="apiVersion fieldPath"), zeros={"fieldPath": ""}),
+                resourceFieldRef=Section(parts(text="containerName resource", amount="divisor"), zeros={"resource": ""}),
+                configMapKeyRef=_KEY,
+                secretKeyRef=_KEY,
+            )
+        ),
+    ),
+    zeros={"name": ""},
+)
+_BUNDLE = Section(parts(text="prefix") | within(dict, True, configMapRef=_REFERENCE, secretRef=_REFERENCE))
+_MOUNT = Section(
+    parts(text="name mountPath subPath subPathExpr", flag="readOnly") | parts(kept=True, text="mountPropagation recursiveReadOnly"),
+    zeros={"name": "", "mountPath": ""},
+)
+_FILES = within(list, items=Section(parts(text="key path") | parts(kept=True, number="mode"), zeros={"key": "", "path": ""})) | parts(
+    kept=True, number="defaultMode", flag="optional"
+)
+_VOLUME = Section(
+    parts(text="name")
+    | within(
+        dict,
+        True,
+        emptyDir=Section(parts(text="medium") | parts(kept=True, amount="sizeLimit")),
+        configMap=Section(parts(text="name") | _FILES),
+        secret=Section(parts(text="secretName") | _FILES),
+        hostPath=Section(parts(text="path") | parts(kept=True, text="type"), zeros={"path": ""}),
+        persistentVolumeClaim=Section(parts(text="claimName", flag="readOnly"), zeros={"claimName": ""}),
+    )
+    | parts(
+        kept=True,
+        map="awsElasticBlockStore azureDisk azureFile cephfs cinder csi downwardAPI ephemeral fc flexVolume flocker gcePersistentDisk "
+        "gitRepo glusterfs image iscsi nfs photonPersistentDisk portworxVolume projected quobyte rbd scaleIO storageos vsphereVolume",
+    ),
+    zeros={"name": ""},
+)
+
+_RESOURCES = Section(parts(list="claims") | within(dict, limits=_AMOUNTS, requests=_AMOUNTS))
 _CONTAINER = Section(
     parts(
         text="name image workingDir terminationMessagePath terminationMessagePolicy imagePullPolicy",
         flag="stdin stdinOnce tty",
-        list="command args envFrom env resizePolicy restartPolicyRules volumeMounts volumeDevices",
+        list="resizePolicy restartPolicyRules volumeDevices",
     )
     | parts(kept=True, text="restartPolicy", map="livenessProbe readinessProbe startupProbe lifecycle securityContext")
-    | {"resources": Part(dict, kept=True, inside=_RESOURCES)}
-    | {"ports": Part(list, inside=Section(parts(text="name protocol hostIP", number="hostPort containerPort")))}
+    | {"command": _WORDS, "args": _WORDS}
+    | within(dict, True, resources=_RESOURCES)
+    | within(
+        list,
+        env=_VARIABLE,
+        envFrom=_BUNDLE,
+        volumeMounts=_MOUNT,
+        ports=Section(parts(text="name protocol hostIP", number="hostPort containerPort"), zeros={"containerPort": 0}),
+    )
 )
 _POD_CONDITION = Section(
     parts(text="type status reason message lastProbeTime lastTransitionTime", number="observedGeneration"),
@@ -172,11 +272,11 @@ POD = Shape(
                 text="restartPolicy dnsPolicy serviceAccountName serviceAccount nodeName hostname subdomain schedulerName "
                 "priorityClassName",
                 flag="hostNetwork hostPID hostIPC",
-                list="volumes ephemeralContainers imagePullSecrets tolerations hostAliases readinessGates "
-                "topologySpreadConstraints schedulingGates resourceClaims",
-                map="nodeSelector overhead",
+                list="ephemeralContainers tolerations hostAliases readinessGates topologySpreadConstraints schedulingGates resourceClaims",
+                map="overhead",
             )
-            | {name: Part(list, inside=_CONTAINER) for name in ("containers", "initContainers")}
+            | within(list, containers=_CONTAINER, initContainers=_CONTAINER, volumes=_VOLUME, imagePullSecrets=Section(parts(text="name")))
+            | within(dict, nodeSelector=TEXTS)
             | parts(
                 kept=True,
                 text="runtimeClassName preemptionPolicy hostnameOverride",

@@ -7,8 +7,10 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import Any, Literal, Protocol
+
+from .amounts import amount
 
 Kind = Literal["ConfigMap", "Secret"]
 
@@ -81,13 +83,6 @@ def _text(value: object) -> str:
 
 # ------------------------------------------------------------------------------------------------ resources
 
-_QUANTITY = re.compile(r"([+-]?[0-9.]+)(?:([eE][+-]?[0-9]+)|([numkMGTPE]|[KMGTPE]i)?)")
-_SUFFIXES = {"n": Decimal("1e-9"), "u": Decimal("1e-6"), "m": Decimal("1e-3")} | {
-    suffix: Decimal(base) ** power
-    for base, suffixes in ((1000, ("k", "M", "G", "T", "P", "E")), (1024, ("Ki", "Mi", "Gi", "Ti", "Pi", "Ei")))
-    for power, suffix in enumerate(suffixes, 1)
-}
-
 
 def resource_field(container: str, resource: str, divisor: object, around: Surroundings) -> str:
     """A limit or request as it is written; where none is, a limit is what the machine has."""
@@ -97,10 +92,10 @@ def resource_field(container: str, resource: str, divisor: object, around: Surro
     spec = next((each for each in _containers(around.spec) if each.get("name") == container), None)
     if spec is None:
         raise CannotStartError(f"a variable takes its value from a resource of the container {container!r}, which the pod does not have")
-    amount = _written(spec.get("resources") or {}, kind, name)
-    if amount is None:
-        amount = _machines(name) if kind == "limits" else Decimal(0)
-    return str(math.ceil(amount / (quantity(divisor or 0) or 1)))
+    found = _written(spec.get("resources") or {}, kind, name)
+    if found is None:
+        found = _machines(name) if kind == "limits" else Decimal(0)
+    return str(math.ceil(found / (quantity(divisor or 0) or 1)))
 
 
 def _written(resources: Mapping[str, Any], kind: str, name: str) -> Decimal | None:
@@ -117,12 +112,9 @@ def _containers(spec: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 def quantity(written: object) -> Decimal:
     """An amount as manifests write it: `500m`, `2Gi`, `1e3`, `4`."""
-    found = _QUANTITY.fullmatch(str(written))
-    try:
-        if found:
-            return Decimal(found[1] + (found[2] or "")) * _SUFFIXES.get(found[3] or "", 1)
-    except InvalidOperation:
-        pass
+    found = amount(written)
+    if found is not None:
+        return found
     raise CannotStartError(f"{written!r} is not an amount")
 
 

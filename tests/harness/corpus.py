@@ -3,7 +3,7 @@
 The first line of a file is a comment. Where the file is accepted it says what is shown; where it is refused, the field that is named and
 words that are told: `# spec.suspend: must be of type boolean`. A second comment line that begins with "Only the server sees it" says why
 the models let it pass. A change is two or more documents: what a job is, with its status if that matters, and what it becomes; of a refused
-one all but the last are let pass.
+one all but the last are let pass. A job whose pods are refused is let pass itself: nobody but who makes the pods looks into templates.
 """
 
 from dataclasses import dataclass

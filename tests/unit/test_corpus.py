@@ -18,7 +18,7 @@ from genericjob.reconcile.resources import CUSTOM_RESOURCE_DEFINITIONS
 from harness.corpus import BLIND, CORPUS, manifests
 from harness.definitions import GENERIC_JOBS
 
-FOLDERS = ("accepted", "refused", "changes-accepted", "changes-refused")
+FOLDERS = ("accepted", "refused", "changes-accepted", "changes-refused", "pods-accepted", "pods-refused")
 RULES_ALONE = {
     "exit-code-in-both-lists",
     "name-generated-too-long-for-pods",
@@ -119,6 +119,16 @@ def test_every_step_of_an_accepted_change_is_understood(manifest):
 def test_every_step_before_a_refused_change_is_understood(manifest):
     for document in manifest.documents[:-1]:
         designed(document)
+
+
+@of("pods-accepted")
+def test_a_job_whose_pods_are_accepted_is_understood(manifest):
+    designed(manifest.job)
+
+
+@of("pods-refused")
+def test_a_job_whose_pods_are_refused_is_understood(manifest):
+    designed(manifest.job)
 
 
 # ------------------------------------------------------------------------------------------------ the embedded engine

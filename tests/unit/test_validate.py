@@ -65,6 +65,20 @@ def test_every_step_before_a_refused_change_is_right(manifest):
     assert not any(errors(manifest.path.read_text())[:-1])
 
 
+@of("pods-refused")
+def test_pods_that_a_server_refuses_are_refused_for_the_same_field_and_nothing_else(manifest):
+    (found,) = errors(manifest.path.read_text())
+    assert [one.field for one in found] == [manifest.field]
+    with pytest.raises(BadInputError) as caught:
+        runnable([str(manifest.path)])
+    assert f": error: {manifest.field}: " in str(caught.value)
+
+
+@of("pods-accepted")
+def test_of_pods_that_a_server_accepts_nothing_is_said(manifest):
+    assert judged([str(manifest.path)])[1] == []
+
+
 # ------------------------------------------------------------------------------------------------ rules in Python
 
 

@@ -434,11 +434,6 @@ def test_a_pod_whose_files_cannot_be_made_fails_and_says_why(machine, monkeypatc
     assert found["message"].startswith("files of the pod cannot be made: [Errno 2] No such file or directory: '/no/such/place/")
 
 
-def test_mounts_without_volumes_mean_nothing(machine):
-    machine.create("p", sh("echo hello", volumeMounts=[{"nonsense": 1}]))
-    machine.reaches("Succeeded")
-
-
 def test_the_last_message_is_reported(machine):
     machine.create("p", sh("echo out of data > $GENERICJOB_TERMINATION_LOG; exit 3"))
     assert ended(machine.reaches("Failed"))["message"] == "out of data\n"
