@@ -29,7 +29,7 @@ from genericjob.reconcile.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITI
 from . import templates
 from .outlines import complaints, untyped
 from .outlook import never_firing
-from .wording import ABSENT, Finding, told, unknown, wrong_type
+from .wording import ABSENT, Finding, meant, told, unknown, wrong_type
 
 KNOWN: Mapping[str, Resource[Any]] = {JOBS.kind: JOBS, CONFIG_MAPS.kind: CONFIG_MAPS, SECRETS.kind: SECRETS}
 """The kinds that are looked at."""
@@ -64,6 +64,8 @@ def _identity(body: Mapping[str, Any]) -> Iterator[Finding]:
     kind, version = body.get("kind"), body.get("apiVersion")
     if isinstance(kind, str) and kind in KNOWN and isinstance(version, str) and version and version != KNOWN[kind].api_version:
         yield Finding("apiVersion", f"the apiVersion of a {kind} is {KNOWN[kind].api_version}, not {version}")
+    if isinstance(kind, str) and kind and kind not in KNOWN and isinstance(version, str) and version.partition("/")[0] == names.GROUP:
+        yield from _of_our_group(kind, version)
     metadata = body.get("metadata")
     if not isinstance(metadata, Mapping):
         yield Finding("metadata.name", "is missing") if metadata is None else Finding("metadata", wrong_type(metadata, ["object"]))
@@ -74,6 +76,13 @@ def _identity(body: Mapping[str, Any]) -> Iterator[Finding]:
             yield Finding(f"metadata.{field}", wrong_type(value, ["string"]))
     if not texts["name"] and not texts["generateName"]:
         yield Finding("metadata.name", "is missing")
+
+
+def _of_our_group(kind: str, version: str) -> Iterator[Finding]:
+    """A kind that our group does not have: no cluster does, either."""
+    yield Finding("kind", f"{names.GROUP} has no kind {kind}{meant(kind, [names.KIND]) or f', only {names.KIND}'}")
+    if version != names.API_VERSION:
+        yield Finding("apiVersion", f"the apiVersion of {names.GROUP} is {names.API_VERSION}, not {version}")
 
 
 def _object(body: Mapping[str, Any]) -> Iterator[Finding]:

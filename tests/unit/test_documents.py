@@ -292,6 +292,13 @@ MAIN = f"{TEMPLATE}.spec.containers[0]"
             "v1",
             "error: apiVersion: the apiVersion of a GenericJob is batch.tensorstack.dev/v1beta1, not batch.tensorstack.dev/v1",
         ),
+        ("kind: GenericJob", "kind: GenricJob", "error: kind: batch.tensorstack.dev has no kind GenricJob; did you mean GenericJob?"),
+        ("kind: GenericJob", "kind: Deployment", "error: kind: batch.tensorstack.dev has no kind Deployment, only GenericJob"),
+        (
+            "v1beta1\nkind: GenericJob",
+            "v1\nkind: GenricJob",
+            "error: apiVersion: the apiVersion of batch.tensorstack.dev is batch.tensorstack.dev/v1beta1, not batch.tensorstack.dev/v1",
+        ),
         ("kind: GenericJob\n", "", "error: kind: is missing"),
         ("kind: GenericJob\n", "kind: ''\n", "error: kind: is missing"),
         ("  name: train", "  name: train\n  resourceVersion: '5'", "error: metadata.resourceVersion: only an object that a server has"),
