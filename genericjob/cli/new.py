@@ -15,6 +15,7 @@ from genericjob.api.spec import LABEL, MAX_REPLICAS
 from .documents import parsed, problems
 from .failures import BAD_INPUT, CommandError
 from .lines import Dumper
+from .wording import meant
 
 FOLDER = Path(__file__).with_name("presets")
 DEFAULT = "plain"
@@ -87,7 +88,7 @@ LIST = ", ".join(PRESETS)
 Words = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="[PRESET] NAME [-- COMMAND…]", help=f"One of {LIST}; the name of the job; what its ranks run.", show_default=False
+        metavar="[PRESET] NAME [-- COMMAND...]", help=f"One of {LIST}; the name of the job; what its ranks run.", show_default=False
     ),
 ]
 List = Annotated[bool, typer.Option("--list", help="Say which presets there are.")]
@@ -167,7 +168,9 @@ def made(preset: Preset, name: str, command: tuple[str, ...] = (), **flags: Any)
 
 
 def _understood(words: list[str]) -> tuple[Preset, str, tuple[str, ...]]:
-    """Preset, name and command. A word that is no preset is the name of a plain job."""
+    """Preset, name and command. A word that is no preset is the name of a plain job, unless it may be a preset that somebody misspelled."""
+    if len(words) > 1 and words[0] not in PRESETS and (hint := meant(words[0], PRESETS)):
+        raise CommandError(f"there is no preset {words[0]}{hint} A plain job of that name: genericjob new plain {words[0]}", BAD_INPUT)
     if words and words[0] not in PRESETS:
         words = [DEFAULT, *words]
     if len(words) < 2:

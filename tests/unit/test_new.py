@@ -183,6 +183,11 @@ def test_a_job_without_a_preset_is_plain():
     assert genericjob("new", "plain", "plain").out == made(PRESETS["plain"], "plain")
 
 
+def test_a_name_alone_may_be_like_a_preset():
+    assert genericjob("new", "torchrn").out == made(PRESETS["plain"], "torchrn")
+    assert genericjob("new", "train", "sleep", "1").out == made(PRESETS["plain"], "train", ("sleep", "1"))
+
+
 def test_the_presets_are_listed():
     assert [line.split()[0] for line in genericjob("new", "--list").out.splitlines()] == [*PRESETS]
 
@@ -194,6 +199,15 @@ def test_the_presets_are_listed():
         (["mpi"], "what is the job's name? genericjob new mpi train; the presets are plain, torchrun, tensorflow-ps, mpi"),
         (["plain", "Train"], "'Train' is no name for a job: it has a-z, 0-9 and -, and begins and ends with a letter or a digit"),
         (["plain", "a\nb"], "'a\\nb' is no name for a job: it has a-z, 0-9 and -, and begins and ends with a letter or a digit"),
+        (
+            ["torchrn", "train"],
+            "there is no preset torchrn; did you mean torchrun? A plain job of that name: genericjob new plain torchrn",
+        ),
+        (
+            ["train", "--cpu", "lots"],
+            "that makes no job: error: spec.replicaSpecs[0].template.spec.containers[0].resources.limits[cpu]: "
+            '"lots" is not an amount such as 2, 500m or 8Gi',
+        ),
         (["plain", "train", "--servers", "2"], "the preset plain has no use for --servers"),
         (["torchrun", "1st"], f"that makes no job: error: metadata.name: {RULES[''][1].message}"),
     ],
