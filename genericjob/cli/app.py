@@ -10,6 +10,8 @@ from typer.main import get_command
 from genericjob import __version__
 
 from .failures import Debugging
+from .helping import Command as Plain
+from .helping import dressed
 
 HERE, THERE, FILES, CLUSTER = "Without a cluster", "Jobs, on a cluster or in a run on this machine", "Manifests", "Clusters"
 
@@ -51,6 +53,10 @@ COMMANDS = (
 class Lazy(TyperGroup):
     """Knows its commands by their names, and loads the one that is called."""
 
+    def get_params(self, ctx: Any) -> list[Any]:
+        """The options of all commands."""
+        return [dressed(param) for param in super().get_params(ctx)]
+
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The command that the words name."""
         name, found, rest = super().resolve_command(ctx, args)
@@ -62,7 +68,7 @@ def loaded(name: str) -> Any:
     wanted = next(each for each in COMMANDS if each.name == name)
     room = import_module(f".{wanted.room}", __package__)
     alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-    alone.command(name)(getattr(room, wanted.function or name))
+    alone.command(name, cls=Plain)(getattr(room, wanted.function or name))
     return get_command(alone)
 
 
@@ -73,7 +79,7 @@ def _called_by_its_name() -> None:
 app = typer.Typer(
     name="genericjob",
     cls=Lazy,
-    help="Distributed jobs on Kubernetes.",
+    help="Distributed jobs on Kubernetes, and without it.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -94,5 +100,5 @@ def _options(
     version: Annotated[bool, typer.Option("--version", help="Print the version and exit.", callback=_version, is_eager=True)] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show requests, and where in the program a failure came from.")] = False,
 ) -> None:
-    """Distributed jobs on Kubernetes: on a cluster, or without one."""
+    """Distributed jobs on Kubernetes, and without it."""
     Debugging.on = debug

@@ -5,7 +5,10 @@ from typing import Annotated, Literal
 import typer
 from typer.completion import get_completion_script  # type: ignore[attr-defined]
 
-Shell = Annotated[Literal["bash", "zsh", "fish", "kubectl"], typer.Argument(help="The shell; kubectl is for `kubectl gj`.")]
+Shell = Annotated[
+    Literal["bash", "zsh", "fish", "kubectl"],
+    typer.Argument(metavar="bash|zsh|fish|kubectl", help="The shell; kubectl is for `kubectl gj`."),
+]
 
 KUBECTL = """\
 #!/bin/sh

@@ -29,7 +29,7 @@ UID = "00000000-0000-0000-0000-000000000000"
 """In the place of the job's, which only a server can give."""
 COMMENT = f"# As the controller would create them. {UID} stands for the UID of the job, which it gets from the server.\n"
 
-Files = Annotated[list[str], typer.Argument(metavar="FILE…", help='YAML files with GenericJobs; "-" is standard input.')]
+Files = Annotated[list[str], typer.Argument(metavar="FILE", help='YAML files with GenericJobs; "-" is standard input.')]
 Namespace = Annotated[str, typer.Option("--namespace", "-n", help="Namespace of jobs that name none.")]
 Resumed = Annotated[bool, typer.Option("--resumed", help="As they are after a pause: with the commands and arguments of resumeSpecs.")]
 Format = Annotated[Literal["yaml", "json"], typer.Option("--output", "-o", help="YAML documents, or a List in JSON.")]

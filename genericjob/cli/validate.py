@@ -11,7 +11,7 @@ from .documents import Document, Problem, UnreadableError, problems, read, repea
 from .failures import BAD_INPUT
 
 Files = Annotated[
-    list[str], typer.Argument(metavar="FILE…", help='YAML files with GenericJobs, ConfigMaps and Secrets; "-" is standard input.')
+    list[str], typer.Argument(metavar="FILE", help='YAML files with GenericJobs, ConfigMaps and Secrets; "-" is standard input.')
 ]
 Strict = Annotated[bool, typer.Option("--strict", help="Take warnings for errors.")]
 Format = Annotated[Literal["text", "json"], typer.Option("--output", "-o", help="Lines for people and editors, or JSON.")]

@@ -36,6 +36,19 @@ def test_every_command_explains_itself(command):
     result = called(command.name, "-h")
     assert result.exit_code == 0
     assert "Usage:" in result.output
+    assert not re.search(r"<\w+>|<bool|list\[|<int|\{\w|…\]?\.\.\.", result.output)
+
+
+def test_help_says_what_all_this_is_and_calls_values_as_kubectl_does():
+    told = called("--help").output
+    assert "Distributed jobs on Kubernetes, and without it." in told
+    assert "<bool>" not in told
+    told = {words[0]: words[1:] for line in called("validate", "-h").output.splitlines() if (words := line.strip(" │").split())}
+    assert told["Usage:"] == ["genericjob", "validate", "[OPTIONS]", "FILE..."]
+    assert told["--output"][:2] == ["-o", "text|json"]
+    told = {words[0]: words[1:] for line in called("render", "-h").output.splitlines() if (words := line.strip(" │").split())}
+    assert told["--namespace"][:2] == ["-n", "NAMESPACE"]
+    assert told["--resumed"][0] == "As"
 
 
 def test_help_needs_no_engine_and_no_client():
