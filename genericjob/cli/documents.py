@@ -86,10 +86,13 @@ class Document:
 
 
 def read(sources: Sequence[str]) -> list[Document]:
-    """The objects of files, "-" being standard input; raises UnreadableError for what is no text, no YAML, or no object."""
+    """The objects of files, "-" being standard input; raises UnreadableError where there is no text, YAML or object, or nothing."""
     if sources.count(STANDARD_INPUT) > 1:
         raise UnreadableError("standard input", "can be read only once")
-    return [document for source in sources for document in _documents(source)]
+    found = [document for source in sources for document in _documents(source)]
+    if not found:
+        raise UnreadableError(", ".join(map(_called, sources)), "there is nothing in it")
+    return found
 
 
 def problems(document: Document) -> list[Problem]:

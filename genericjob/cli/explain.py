@@ -16,7 +16,7 @@ from genericjob.reconcile.codec import codec
 from genericjob.reconcile.errors import ApiError
 
 from .documents import BadInputError, Document, jobs_of
-from .failures import BAD_INPUT, CommandError
+from .failures import CommandError, misuse
 from .jobs import PREFIXES, complete, find
 from .options import Context, Kubeconfig, Local, Namespace, target
 from .outlook import Outlook, Standing, outlook
@@ -53,7 +53,7 @@ def explain(
         else:
             jobs = [(_from_server(what, kubeconfig, context, namespace, run), True)]
     except (BadInputError, InvalidSpecError) as error:
-        raise CommandError(str(error), BAD_INPUT) from None
+        raise misuse(error) from None
     except UnreadableStatusError as error:
         raise CommandError(f"{what}: {error}") from None
     found = [(job.identity.name, outlook(job, now(), stored=stored)) for job, stored in jobs]

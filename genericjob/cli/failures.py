@@ -12,6 +12,11 @@ class CommandError(Exception):
         self.code = code
 
 
+def misuse(error: Exception) -> CommandError:
+    """What is wrong with the input, when that may be several things: each line says who speaks."""
+    return CommandError("\ngenericjob: ".join(str(error).splitlines()), BAD_INPUT)
+
+
 class Debugging:
     """Whether the user wants to see what is behind a failure: the global option --debug."""
 

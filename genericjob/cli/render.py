@@ -19,7 +19,7 @@ from genericjob.local.writing import random_uid
 from genericjob.reconcile.resources import CUSTOM_RESOURCE_DEFINITIONS
 
 from .documents import BadInputError, Document, jobs_of
-from .failures import BAD_INPUT, CommandError
+from .failures import misuse
 from .judging import DEFAULT_NAMESPACE, definition
 from .lines import Dumper
 from .ranks import Rank as Shown
@@ -52,7 +52,7 @@ def render(
     try:
         documents = jobs_of(files, pods=True)
     except BadInputError as error:
-        raise CommandError(str(error), BAD_INPUT) from None
+        raise misuse(error) from None
     found = [
         body for document in documents for body in rendered(document, namespace=namespace, types=type or (), ranks=rank, resumed=resumed)
     ]

@@ -63,8 +63,6 @@ def judged(files: Sequence[str]) -> tuple[list[Document], list[Remark]]:
         except UnreadableError as error:
             remarks.append(Remark(error.file, Problem("", error.why, error.line, "error")))
             continue
-        if not found:
-            remarks.append(Remark(file, Problem("", "there is nothing in it", None, "error")))
         documents += found
         remarks += [Remark(document.file, problem) for document in found for problem in problems(document)]
     wrong = [one.problem.field for one in remarks if one.problem.severity == "error"]

@@ -403,7 +403,7 @@ def test_two_objects_of_one_name_are_one_too_many():
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("", "job.yaml: there is no GenericJob in it"),
+        ("", "job.yaml: there is nothing in it"),
         ("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\n", "job.yaml: there is no GenericJob in it"),
         (
             "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: c}\n",

@@ -281,7 +281,7 @@ GOOD = yaml.safe_dump(job(replicas("w", 1, container("true"))))
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("", "there is no GenericJob in it"),
+        ("", "there is nothing in it"),
         ("a: b\nkind: }", "yaml:2: error: "),
         ("- a list", "this is not an object"),
         ("a: \x00", "this is not YAML"),

@@ -244,6 +244,27 @@ def test_an_empty_file_is_no_reason_to_be_content(file):
     assert genericjob("validate", path) == (2, f"{path}: error: there is nothing in it\n1 error\n", "")
 
 
+@pytest.mark.parametrize("command", ["run", "render", "explain", "apply"])
+def test_every_command_says_the_same_of_an_empty_file(file, command):
+    path = file("# nothing\n")
+    assert genericjob(command, path) == (2, "", f"genericjob: {path}: there is nothing in it\n")
+
+
+@pytest.mark.parametrize("command", ["run", "render", "explain"])
+def test_every_line_of_several_says_who_speaks(file, command):
+    called = genericjob(command, file(JOB.replace("replicas: 2", "replicas: -2").replace("type: chief", "type: Chief")))
+    assert called.code == 2
+    assert [line.startswith("genericjob: ") for line in called.err.splitlines()] == [True, True]
+
+
+def test_run_refuses_a_pod_that_no_server_would_take(file):
+    path = file(JOB.replace("image: none", "image: none\n              command: [sleep, 5]"))
+    called = genericjob("run", path)
+    assert called.code == 2
+    told = "spec.replicaSpecs[0].template.spec.containers[0].command[1]: 5 is not text: put it in quotes"
+    assert f"genericjob: {path}:14: error: {told}" in called.err.splitlines()
+
+
 def test_run_refuses_in_the_same_words(file):
     path = file(JOB.replace("replicas: 2", "replicas: -2"))
     called = genericjob("run", path)
