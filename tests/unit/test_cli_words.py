@@ -17,6 +17,8 @@ from genericjob.cli.jobs import plain
 from genericjob.cli.options import target
 from genericjob.cli.wait import duration, parsed
 
+from .calling import genericjob
+
 
 def called(*words, **environment):
     return CliRunner(env={"TERM": "dumb", "COLUMNS": "200", "NO_COLOR": "1", **environment}).invoke(app, [*words])
@@ -204,3 +206,17 @@ def test_every_command_has_its_place_on_the_page():
     assert [command.name for command in COMMANDS if f"`{command.name}`" not in table] == []
     titles = {line.removeprefix("## ").lower().replace(" ", "-") for line in page.splitlines() if line.startswith("## ")}
     assert [link for link in re.findall(r"\]\(#([^)]+)\)", page) if link not in titles] == []
+
+
+def test_what_the_page_shows_of_files_is_what_is_printed(tmp_path, monkeypatch):
+    page = (Path(__file__).parents[2] / "docs" / "commands.md").read_text()
+    section = page[page.index("## Files") : page.index("## check")]
+    monkeypatch.chdir(tmp_path)
+    Path("job.yaml").write_text(re.search(r"```yaml\n(.*?)```", section, re.DOTALL)[1])
+    shown = re.findall(r"```console\n\$ genericjob ([^\n|]*)(?: \| tee (\S+))?\n(.*?)```", section, re.DOTALL)
+    assert [words.split()[0] for words, _, _ in shown] == ["new", "validate", "render", "explain"]
+    for words, file, printed in shown:
+        found = genericjob(*words.split()).out
+        assert found == printed
+        if file:
+            Path(file).write_text(found)
