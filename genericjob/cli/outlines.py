@@ -46,11 +46,11 @@ def complaints(api: MemoryApi, resource: Resource[Any], body: Objects, namespace
                 fields = {name: part for name, part in copy.deepcopy(body).items() if name != "metadata"}
                 yield from (_unknown(path, SHAPES[resource]) for path in SHAPES[resource].fit(fields))
                 return
-            found = re.search(r" as a \w+: ([a-zA-Z][^: ]*): ", error.message)
-            if found is None:
+            path = _place(body, error.message)
+            if not path:
                 yield Finding("", error.message)
                 return
-            wrong.append(Finding(found[1], _taken_out(body, found[1], SHAPES[resource])))
+            wrong.append(Finding(path, _taken_out(body, path, SHAPES[resource])))
             yield wrong[-1]
         else:
             yield from (_remark(warning, SHAPES[resource]) for warning in made.warnings)
@@ -85,6 +85,13 @@ def _unknown(path: str, shape: shapes.Shape) -> Finding:
     return Finding(path, unknown(name, _fields(before, shape)), "warning")
 
 
+def _place(body: Objects, message: str) -> str:
+    """Which value a message is about: the shortest beginning that leads to one, since names of entries may have colons in them."""
+    text = re.sub(r".*? as a \w+: ", "", message, count=1)
+    ends = [found.start() for found in re.finditer(": ", text)]
+    return next((text[:end] for end in ends if _steps(body, text[:end])), "")
+
+
 def _taken_out(body: Objects, path: str, shape: shapes.Shape) -> str:
     """Remove a value, and say what was wrong with it."""
     steps = _steps(body, path)
@@ -98,14 +105,18 @@ def _taken_out(body: Objects, path: str, shape: shapes.Shape) -> str:
 
 
 def _steps(value: Any, path: str) -> list[str | int]:
-    """The names and numbers that lead to a value, which is there; of names that fit the longest, since those of maps have dots in them."""
+    """The names and numbers that lead to a value, or none; of names that fit the longest, since those of maps have dots in them."""
     steps: list[str | int] = []
     while path:
         if isinstance(value, list):
             number, _, path = path.removeprefix("[").partition("]")
+            if not number.isdecimal() or int(number) >= len(value):
+                return []
             steps.append(int(number))
         else:
-            name = max((name for name in value if _leads(name, path)), key=len)
+            name = max((name for name in value if _leads(name, path)), key=len, default="") if isinstance(value, dict) else ""
+            if not name:
+                return []
             path = path[len(name) :] if path.startswith(name) else path[len(name) + 2 :]
             steps.append(name)
         value, path = value[steps[-1]], path.removeprefix(".")

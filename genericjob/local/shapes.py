@@ -1,8 +1,8 @@
 """The outline of built-in kinds: which fields they have, and of which type, as deep as controllers look.
 
 A real server decodes built-in kinds into typed values: fields it does not know vanish, null and what is empty count as absent, and a wrong
-type makes the request unreadable. An outline does that for the top of an object (`spec.nodeName`, `data.key`); what lies deeper is kept as
-it comes.
+type makes the request unreadable. An outline does that for the top of an object (`spec.nodeName`, `data.key`), and for the containers and
+volumes of pods; what lies deeper is kept as it comes.
 """
 
 import re

@@ -332,6 +332,26 @@ MAIN = f"{TEMPLATE}.spec.containers[0]"
         ),
         ("name: main", "name: Main", f"error: {MAIN}.name: 'Main': a lowercase RFC 1123 label"),
         (
+            "          containers:",
+            "          nodeSelector: {'a: b': 5}\n          containers:",
+            f"error: {TEMPLATE}.spec.nodeSelector.a: b: 5 is not text: put it in quotes",
+        ),
+        (
+            "image: none",
+            "image: none\n              resources: {limits: {'a: b': 'x: a y'}}",
+            f'error: {MAIN}.resources.limits[a: b]: "x: a y" is not an amount such as 2, 500m or 8Gi',
+        ),
+        (
+            "image: none",
+            "image: none\n              resources: {limits: {'': x}}",
+            "is not an amount",
+        ),
+        (
+            "image: none",
+            "image: none\n              env: [{nam: A}]",
+            f"warning: {MAIN}.env[0].nam: there is no such field; did you mean name?",
+        ),
+        (
             "image: none",
             'image: none\n              args: [$(rank), "$(replicas[x])"]',
             f"warning: {MAIN}.args[1]: $(replicas[x]) means nothing here and stays as it is: there is no type x",
