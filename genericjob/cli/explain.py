@@ -16,7 +16,7 @@ from genericjob.reconcile.codec import codec
 from genericjob.reconcile.errors import ApiError
 
 from .documents import BadInputError, Document, jobs_of
-from .failures import CommandError, misuse
+from .failures import BAD_INPUT, CommandError, misuse
 from .jobs import PREFIXES, complete, find
 from .options import Context, Kubeconfig, Local, Namespace, target
 from .outlook import Outlook, Standing, outlook
