@@ -1,17 +1,25 @@
 """A scheduler and a world with a fixed seed, and the promise that they leave no thread behind."""
 
+import os
 import threading
 from dataclasses import asdict
 
 import pytest
 
+from sim.cores import one_core
 from sim.crashes import TALLY
 from sim.scheduler import Stepped
 from sim.world import World
 
 
 @pytest.fixture(autouse=True)
-def no_thread_is_left():
+def on_one_core():
+    with one_core(int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))):
+        yield
+
+
+@pytest.fixture(autouse=True)
+def no_thread_is_left(on_one_core):
     before = set(threading.enumerate())
     yield
     assert set(threading.enumerate()) <= before

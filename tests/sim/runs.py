@@ -1,25 +1,18 @@
 """Scenarios, played until nobody has anything left to do, and compared."""
 
-import logging
-import os
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
-from multiprocessing import get_context
 from typing import Any, NamedTuple
 
 from genericjob.api.status import GenericJobStatus
 from sim.crashes import Crash, Tally, crash_at
 from sim.jobs import Cluster
 from sim.rest import at_rest
-from sim.scenarios import SCENARIOS, Scenario
+from sim.scenarios import Scenario
 
 LATENCY = 0.05
 """Seconds that writes take on their way, at most; with every other seed they take none."""
 REST = 120.0
 """Virtual seconds in which nothing more may happen."""
-HANDS = os.cpu_count() or 1
-"""Processes that play. A run has many threads, of which one runs at a time."""
 
 
 class Ending(NamedTuple):
@@ -79,23 +72,8 @@ def differences(found: Any, expected: Any, path: str = "") -> Iterator[str]:
         yield f"{path}: {found!r}, expected {expected!r}"
 
 
-@contextmanager
-def many_hands() -> Iterator[ProcessPoolExecutor]:
-    """Processes to play with, as many as the machine has processors."""
-    with ProcessPoolExecutor(HANDS, mp_context=get_context("spawn"), initializer=logging.disable) as hands:
-        hands.submit(int).result()  # now its threads are there, and no test is blamed for them
-        yield hands
-
-
-def crash_everywhere(hands: ProcessPoolExecutor, scenario: Scenario, seed: int) -> Tally:
-    """Play a scenario with every crash; the hands take writes in turn."""
-    tally = Tally(scenarios=1)
-    for part in [hands.submit(_part, str(scenario), seed, first) for first in range(1, 1 + HANDS)]:
-        tally.add(part.result())
+def crash_everywhere(expected: Ending, scenario: Scenario, seed: int) -> Tally:
+    """Play a scenario with every crash."""
+    tally = crash_at(range(1, expected.writes + 1), lambda crash: compare(expected, scenario, seed, crash))
+    tally.scenarios = 1
     return tally
-
-
-def _part(name: str, seed: int, first: int) -> Tally:
-    scenario = next(one for one in SCENARIOS if str(one) == name)
-    expected = played(scenario, seed)
-    return crash_at(range(first, expected.writes + 1, HANDS), lambda crash: compare(expected, scenario, seed, crash))

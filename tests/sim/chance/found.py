@@ -214,3 +214,13 @@ def a_create_of_an_earlier_epoch_arrives_between_two_epochs(run: Run) -> None:
     run.until(mode="Running")
     run.kill(name="train-worker-1")
     run.wait(seconds=1.0)
+
+
+@found(1, latency=0.05, worker_1=(Program(exit_code=None, stops=10.0),), worker_2=(Program(),))
+def a_create_is_on_its_way_when_the_collector_takes_the_group(run: Run) -> None:
+    """The job was being deleted by then, and the judge asked for the group all the same."""
+    run.install()
+    run.submit(types={"worker": 3}, scheduler={"t9kScheduler": {}}, runMode={"debug": {"enabled": True}})
+    run.wait(seconds=12.0)
+    run.until(mode="Failed")
+    run.delete(how="Foreground")

@@ -9,6 +9,7 @@ from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 
+from sim.cores import keep_to
 from sim.mutants import MUTANTS, Mutant
 from sim.mutants.trial import Report, put_on_trial_by_name
 
@@ -26,6 +27,8 @@ WIDTH = 90
 def main() -> int:
     """Try all mutants, or some; 1 if one survives."""
     options = _options()
+    if options.processes == 1:
+        keep_to(0)
     chosen = [found for found in MUTANTS if not options.words or any(word in f"{found} {found.wrong}" for word in options.words)]
     if options.list:
         for found in chosen:
