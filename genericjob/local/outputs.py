@@ -107,12 +107,14 @@ class Text:
 
     def _grown(self, file: BinaryIO) -> Iterator[bytes]:
         """What there is from here on, and what comes."""
-        while not self._stopped.is_set():
-            over = self._over()  # ASKED BEFORE READING: what was printed before the end is then in the file
+        while True:
+            over = self._stopped.is_set() or self._over()  # ASKED BEFORE READING: what was printed before the end is then in the file
             if data := file.read(CHUNK):
                 yield data
-            elif over or self._stopped.wait(LOOK_EVERY):
+            elif over:
                 return
+            else:
+                self._stopped.wait(LOOK_EVERY)
 
     def _judged(self, path: Path, file: BinaryIO) -> Iterator[bytes]:
         """The same line by line, because each has a time."""

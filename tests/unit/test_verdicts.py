@@ -14,6 +14,10 @@ JOB_UID = "uid-of-train"
 OWNER = {"apiVersion": "batch.tensorstack.dev/v1beta1", "kind": "GenericJob", "name": "train", "uid": JOB_UID, "controller": True}
 
 
+DISRUPTED = [{"type": "DisruptionTarget", "status": "True"}]
+GANG = [{"type": "worker", "replicas": 2, "restartPolicy": {"policy": "OnFailure", "limit": 1, "scope": "Job"}}]
+
+
 def stamp(moment):
     return moment.isoformat().replace("+00:00", "Z")
 
@@ -68,11 +72,11 @@ class Log:
         stored = {"kind": "GenericJob", "metadata": {"name": "train", "uid": JOB_UID}, "spec": self.spec, "status": self.status}
         return self.line(user, verb, resource, "train", sent=stored, stored=stored, who=who)
 
-    def pod(self, user, verb, uid, name="train-worker-0", *, phase="Pending", sent=None, owner=OWNER, who="one", **meta):
+    def pod(self, user, verb, uid, name="train-worker-0", *, phase="Pending", conditions=(), sent=None, owner=OWNER, who="one", **meta):
         resource = "pods" if verb in ("create", "delete") else "pods/status"
         notes = {f"batch.tensorstack.dev/{key}": str(meta.pop(key, 0)) for key in ("epoch", "attempt")}
         metadata = {"name": name, "uid": uid, "annotations": notes, "ownerReferences": [owner] if owner else [], **meta}
-        stored = {"kind": "Pod", "metadata": metadata, "status": {"phase": phase}}
+        stored = {"kind": "Pod", "metadata": metadata, "status": {"phase": phase, "conditions": list(conditions)}}
         return self.line(user, verb, resource, name, sent=sent if sent is not None else stored, stored=stored, who=who)
 
     def creates(self, uid, name="train-worker-0", **more):
@@ -99,6 +103,11 @@ def a_restart():
     return log.stores(tasks=[{"chargedRestarts": {"1": "0"}}])
 
 
+def a_death_on_request():
+    """A pod is asked to go, and ends badly."""
+    return Log().creates("a").runs("a").deletes("a", user=ADMIN, phase="Running", grace=30).deletes("a", user=NODE)
+
+
 def a_good_life():
     log = a_restart().deletes("a").creates("b", attempt=1).runs("b", attempt=1).leads("one").ends("b", phase="Succeeded", attempt=1)
     done = {"chargedRestarts": {"1": "0"}, "succeededRanks": "0"}
@@ -106,7 +115,9 @@ def a_good_life():
     log.deletes("c", "train-worker-1", user=ADMIN, phase="Running", grace=30).deletes("c", "train-worker-1", user=NODE)
     log.stores(tasks=[done | {"unchargedRestarts": {"1": "1"}}]).creates("d", "train-worker-1", attempt=1)
     log.leads("one").stores(tasks=[done], epoch=1, pauseTime=stamp(log.now)).deletes("d", "train-worker-1", phase="Running", grace=30)
-    log.deletes("d", "train-worker-1", user=NODE).stores(tasks=[{"chargedRestarts": {"1": "0"}}], pauseTime=None, resumes=1)
+    log.deletes("b", phase="Succeeded", attempt=1).deletes("d", "train-worker-1", user=NODE).stores(
+        tasks=[{"chargedRestarts": {"1": "0"}}], pauseTime=None, resumes=1
+    )
     log.creates("e", epoch=1, attempt=1).leads("one").ends("e", phase="Succeeded", epoch=1)
     log.stores(tasks=[{"chargedRestarts": {"1": "0"}, "succeededRanks": "0"}], phase="Succeeded").deletes("e", phase="Succeeded")
     return log.leads("one", holder="").leads("two").stores("two")
@@ -154,8 +165,28 @@ WRONG = {
         (3, "train: failed_ranks of worker-0 are forgotten"),
     ),
     "a charge beyond the limit": (
-        lambda: a_restart().stores(tasks=[{"chargedRestarts": {"2": "0"}}]),
+        lambda: a_restart().deletes("a").creates("b", attempt=1).ends("b", attempt=1).stores(tasks=[{"chargedRestarts": {"2": "0"}}]),
         (4, "train-worker-0 is charged with 2 restarts of 1"),
+    ),
+    "a charge for nothing": (
+        lambda: Log().creates("a").runs("a").stores(tasks=[{"chargedRestarts": {"1": "0"}}]),
+        (4, "train-worker-0 is charged for nothing"),
+    ),
+    "a charge for a disruption": (
+        lambda: Log().creates("a").ends("a", conditions=DISRUPTED).stores(tasks=[{"chargedRestarts": {"1": "0"}}]),
+        (4, "train-worker-0 is charged for nothing"),
+    ),
+    "a charge for what somebody asked for": (
+        lambda: a_death_on_request().stores(tasks=[{"chargedRestarts": {"1": "0"}}]),
+        (4, "train-worker-0 is charged for nothing"),
+    ),
+    "a restart of all for nothing": (
+        lambda: Log().job(replicaSpecs=GANG).creates("a").runs("a").stores(jobRestarts=1, epoch=1),
+        (4, "train is charged with a restart of all for nothing"),
+    ),
+    "a new epoch before the old one is gone": (
+        lambda: Log().creates("a").creates("b", "train-worker-1").stores(epoch=1).creates("c", "train-worker-2", epoch=1),
+        (5, "train-worker-2 is of epoch 1, and train-worker-0 of epoch 0 is still there"),
     ),
     "a charge that falls": (
         lambda: a_restart().stores(tasks=[{}]),
