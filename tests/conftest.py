@@ -22,8 +22,9 @@ def pytest_configure():
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """Several processes may run tests (`-n 3 --dist loadgroup`)."""
+    """Several processes may run tests (`-n 3 --dist loadgroup`). FIRST: xdist reads the groups in the same hook."""
     for item in items:
         if found := lane(item):
             item.add_marker(pytest.mark.xdist_group(found))

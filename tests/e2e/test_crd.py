@@ -275,6 +275,7 @@ STATUS = GenericJobStatus(
             failures=(Failure(1, "uid", NOW, 2, 3, 137, "OOMKilled", "node-1", "out of memory"),),
             failed_exit_codes={"137": 1},
             replicas=(REPLICA,),
+            unlisted=7,
             status=(REPLICA,),
         ),
     ),
