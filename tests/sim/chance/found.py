@@ -224,3 +224,18 @@ def a_create_is_on_its_way_when_the_collector_takes_the_group(run: Run) -> None:
     run.wait(seconds=12.0)
     run.until(mode="Failed")
     run.delete(how="Foreground")
+
+
+@found(2, worker_0=(Program(),))
+def a_pod_comes_after_the_end_and_has_ended_when_it_is_seen(run: Run) -> None:
+    """It was late and had to go, like any other; the judge thought that only those go that run."""
+    run.submit(types={"worker": 1}, activeDeadlineSeconds=1)
+    run.edit(runMode={"pause": {"enabled": True}})
+    run.until(mode="Paused")
+    run.edit(runMode={"pause": {"enabled": False}})
+    run.slow(seconds=4.0)
+    run.edit(runMode={"pause": {"enabled": True}})
+    run.edit(runMode={"pause": {"enabled": False}})
+    run.until(mode="Restarting")
+    run.switch(arrive=(0,), late=1.0)
+    run.wait(seconds=1.0)

@@ -105,15 +105,16 @@ class Oracle(Contract):
             self._cleans_up(job, pod)
 
     def _cleans_up(self, job: StoredJob, pod: Pod) -> None:
-        """After the end a pod of the present goes if the policy says so, or if its rank had ended or had none: then it is late."""
+        """After the end a pod of the present goes if the policy says so, or if it is late: its rank had none, or it runs and had ended."""
         status, rank = read_status(job), rank_of(job, pod.name)
         if status.phase not in FINAL_PHASES or epoch(pod) < status.epoch or attempt(pod) < attempts(status).get(rank, 0):
             return
-        late = any(task.type == rank[0] and rank[1] in ranges.parse(task.absent_ranks) | ended(task) for task in status.tasks)
+        (task,) = (task for task in status.tasks if task.type == rank[0])
         running, wishes = pod.phase not in ENDED, self._wishes[job.uid]
         exceeded = any(each.reason == Reason.DEADLINE_EXCEEDED for each in status.conditions)
         asked = "All" in wishes or (running and ("Unfinished" in wishes or exceeded))
-        assert asked or (running and late), f"{pod.name} is cleaned up, and nobody wanted it"
+        late = rank[1] in ranges.parse(task.absent_ranks) or (running and rank[1] in ended(task))
+        assert asked or late, f"{pod.name} is cleaned up, and nobody wanted it"
 
     def _expires(self, job: StoredJob) -> None:
         super()._expires(job)
