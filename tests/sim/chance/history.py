@@ -114,7 +114,7 @@ class Oracle(Contract):
         exceeded = any(each.reason == Reason.DEADLINE_EXCEEDED for each in status.conditions)
         asked = "All" in wishes or (running and ("Unfinished" in wishes or exceeded))
         late = rank[1] in ranges.parse(task.absent_ranks) or (running and rank[1] in ended(task))
-        assert asked or late, f"{pod.name} is cleaned up, and nobody wanted it"
+        assert asked or late or self._came_late(pod), f"{pod.name} is cleaned up, and nobody wanted it"
 
     def _expires(self, job: StoredJob) -> None:
         super()._expires(job)
