@@ -2,11 +2,13 @@
 
 An object that does not exist is created. One that exists is changed as kubectl would: fields of the file take the place of the server's,
 and fields that the last apply had and this one has not are removed. What was applied is remembered where kubectl remembers it, so both can
-be used in turn. The server is the judge; what it refuses is told with the line of the file.
+be used in turn. The server is the judge; what it refuses is told with the line of the file, and so is what it takes although no pod can
+come of it: it looks into templates only when pods are created.
 """
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -16,7 +18,7 @@ from genericjob.reconcile.errors import ApiError
 from genericjob.reconcile.http import MERGE_PATCH
 from genericjob.reconcile.resources import CONFIG_MAPS, SECRETS, Key, Resource
 
-from .documents import BadInputError, Document, Problem, read
+from .documents import BadInputError, Document, Problem, problems, read
 from .failures import BAD_INPUT, CommandError
 from .jobs import JOBS
 from .options import Context, Kubeconfig, Local, Namespace, Target, target
@@ -64,13 +66,13 @@ def apply(
             _check(document)
     except BadInputError as error:
         raise CommandError(str(error), BAD_INPUT) from None
-    if not documents:
-        raise CommandError(f"there is nothing in {', '.join(sources)}", BAD_INPUT)
     where = target(kubeconfig, context, namespace, run)
     refused = False
     for document in documents:
         try:
             typer.echo(_Application(where, document, namespace, dry=dry_run == "server").go())
+            for problem in problems(document):  # A SERVER THAT TOOK IT has not looked into its templates
+                typer.echo(document.told(replace(problem, severity="warning")), err=True)
         except BadInputError as error:
             typer.echo(str(error), err=True)
             refused = True

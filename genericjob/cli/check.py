@@ -25,6 +25,7 @@ RIGHTS = (
     ("create", "", "pods", "exec", "run commands in pods"),
 )
 """What the commands need: verb, group, resource, subresource, and in words."""
+HOW_TO_INSTALL = "python -m genericjob.api | kubectl apply --server-side -f -"
 PATIENCE = 10.0
 """Seconds that a person waits for an answer before wondering."""
 
@@ -33,10 +34,13 @@ def check(kubeconfig: Kubeconfig = "", context: Context = "", namespace: Namespa
     """Check that the cluster can be reached, and show who the cluster thinks you are.
 
     Also whether jobs can be made there, whether a controller runs them, and what you may do in the namespace.
+
+    Exit code 1 when the cluster cannot be reached, or does not know jobs.
     """
     where = target(kubeconfig, context, namespace, run)
     credentials, found = where.credentials, where.credentials.current
     api = HttpApi(credentials, timeouts=Timeouts(read=PATIENCE, write=PATIENCE), throttling=Throttling(tries=0))
+    missing = False
     for title, text in (
         ("Server", found.url),
         ("Found in", found.source),
@@ -49,6 +53,9 @@ def check(kubeconfig: Kubeconfig = "", context: Context = "", namespace: Namespa
         ("Round trip", f"{_round_trip(api) * 1000:.1f} ms (best of {ROUND_TRIPS})"),
     ):
         typer.echo(f"{title:<11} {text}")
+        missing = missing or text.endswith(HOW_TO_INSTALL)
+    if missing:
+        raise typer.Exit(1)
 
 
 def _server_version(api: HttpApi, url: str) -> str:
@@ -87,7 +94,7 @@ def _kind(api: HttpApi) -> str:
         answer = _json(api.request("GET", f"/apis/{names.API_VERSION}").data)
     except ApiError as error:
         if error.not_found:
-            return f"{names.PLURAL}.{names.GROUP} is not installed: python -m genericjob.api | kubectl apply --server-side -f -"
+            return f"{names.PLURAL}.{names.GROUP} is not installed: {HOW_TO_INSTALL}"
         return f"unknown: {error.message}"
     known = [each.get("name") for each in answer.get("resources") or () if isinstance(each, dict)]
     return f"{names.PLURAL}.{names.GROUP} {names.VERSION}" + ("" if names.PLURAL in known else " is not among those the server knows")

@@ -111,7 +111,8 @@ def _rules(rules: list[Mapping[str, list[Any]]] | None, without: str, end: str) 
         return without
     told = [" and ".join(f"{type} {','.join(map(str, ranks))}" for type, ranks in rule.items() if ranks) or "nobody" for rule in rules]
     shown = [one_line(each)[:80] for each in told[:5]] + (["…"] if len(told) > 5 else [])
-    return f"when {' or '.join(shown)} {end}"
+    alone = len(rules) == 1 and sum(map(len, rules[0].values())) == 1
+    return f"when {' or '.join(shown)} {end.replace('have', 'has', 1) if alone else end}"
 
 
 def _modes(spec: Mapping[str, Any]) -> Iterator[str]:

@@ -34,6 +34,7 @@ from .wording import ABSENT, Finding, meant, told, unknown, wrong_type
 KNOWN: Mapping[str, Resource[Any]] = {JOBS.kind: JOBS, CONFIG_MAPS.kind: CONFIG_MAPS, SECRETS.kind: SECRETS}
 """The kinds that are looked at."""
 DEFAULT_NAMESPACE = "default"
+_NO_TYPE = re.compile(r"there is no replica of type '([^']+)'$")
 SUFFIX = "xxxxx"
 """In the place of what a server adds to a `generateName`."""
 
@@ -223,7 +224,8 @@ def _job(job: Mapping[str, Any], refused: Sequence[Finding]) -> Iterator[Finding
         yield from templates.findings_alone(job.get("spec"))
         return
     for rule, why in never_firing(spec).items():
-        yield Finding(f"spec.{rule}", f"can never fire: {why}", "warning")
+        word = _NO_TYPE.search(why)
+        yield Finding(f"spec.{rule}", f"can never fire: {why}{meant(word[1], design.names) if word else ''}", "warning")
     identity = JobIdentity(DEFAULT_NAMESPACE, job["metadata"]["name"], "")
     for news in remarks(Job(identity, 1, design, GenericJobStatus())):
         if news.reason == names.Reason.UNKNOWN_TYPE:

@@ -172,4 +172,7 @@ class Screen:
         if run.logs:
             self._write(self._paint(f"what they printed is in {run.logs}", QUIET))
         for job in run.jobs:
+            if job.job_restarts:
+                times = "once" if job.job_restarts == 1 else f"{job.job_restarts} times"
+                self._write(self._paint(f"{job.name} was started again as a whole, {times}", QUIET))
             self._write(self._paint(one_line(f"{job.name} {job.verdict}"), {"Succeeded": GOOD, "Failed": BAD}.get(job.phase, QUIET)))

@@ -264,7 +264,7 @@ class Teller:
             return
         self._read(stored)
         status = read_status(stored)
-        view.restarts = status.restarts
+        view.restarts, view.job_restarts = status.restarts, status.job_restarts
         self._judge(stored.uid, status)
         self._job_restarts[stored.uid] = status.job_restarts
         if status.phase not in FINAL_PHASES:

@@ -61,6 +61,8 @@ class JobView:
     """What it consists of, in words."""
     unhonoured: Sequence[str] = ()
     restarts: int = 0
+    job_restarts: int = 0
+    """How often all of it was started again."""
     status: bytes = b""
     """As it was stored last."""
     over: bool = False

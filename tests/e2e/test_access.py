@@ -155,7 +155,7 @@ def complaint(kubeconfig):
     return done.stderr
 
 
-def test_a_cluster_that_can_be_reached_is_described(cluster):
+def test_a_cluster_that_can_be_reached_is_described(cluster, genericjobs):
     done = check(cluster.kubeconfig)
     assert done.returncode == 0, done.stderr
     assert "v1." in done.stdout

@@ -108,6 +108,10 @@ def test_a_job_of_a_run_is_applied_listed_described_and_deleted(api, call, tmp_p
     code, out, _ = call("get", "--run", "hello")
     assert (code, out.splitlines()[1].split()[:4]) == (0, ["train", "Pending", "0/2", "0"])
     assert "none has looked at this job yet" in call("describe", "--run", "-", "train")[1]
+    api.patch(JOBS, Key("default", "train"), {"spec": {"successRules": [{"worker": [0]}], "failureRules": [{"worker": [0, 1]}]}})
+    told = call("describe", "--run", "-", "train")[1]
+    assert "when worker 0 has succeeded" in told
+    assert "when worker 0,1 have failed" in told
     assert call("delete", "--run", "-", "train") == (0, "train deleted\n", "")
     assert call("get", "--run", "-") == (0, "", "There are no jobs in namespace default (run hello).\n")
 
@@ -275,6 +279,26 @@ def test_a_run_can_be_checked(api, call):
     assert code == 0
     assert told["Jobs"] == "genericjobs.batch.tensorstack.dev v1beta1"
     assert (told["Controller"], told["you_are"]) == ("this run", "the user of this run")
+
+
+def test_a_check_fails_where_jobs_are_not_known(api, call):
+    api.delete(CUSTOM_RESOURCE_DEFINITIONS, Key("", crd.definition()["metadata"]["name"]))
+    code, out, _ = call("check", "--run", "-")
+    assert code == 1
+    assert "is not installed: python -m genericjob.api | kubectl apply" in out
+
+
+def test_what_a_server_takes_although_no_pod_can_come_of_it_is_told(api, call, tmp_path):
+    job, file = a_job(), tmp_path / "job.yaml"
+    job["spec"]["replicaSpecs"][0]["template"]["spec"]["containers"][0] |= {"env": [{"name": "A", "value": 3}], "comand": ["x"]}
+    file.write_text(yaml.safe_dump(job))
+    code, out, complaint = call("apply", "--run", "-", str(file))
+    assert (code, out) == (0, "genericjob/train created\n")
+    warnings = sorted(line.split(": ", 1)[1] for line in complaint.splitlines())
+    assert [each.split(": ")[:2] for each in warnings] == [
+        ["warning", "spec.replicaSpecs[0].template.spec.containers[0].comand"],
+        ["warning", "spec.replicaSpecs[0].template.spec.containers[0].env[0].value"],
+    ]
 
 
 def test_commands_that_are_proposed_are_about_the_same_run_and_namespace(api, call):

@@ -212,6 +212,13 @@ def test_of_many_ranks_only_those_that_did_not_succeed_are_listed():
     assert "120 ranks, 60 succeeded; 40 others are shown" in out.getvalue()
 
 
+def test_that_a_job_was_started_again_as_a_whole_is_told_in_the_end():
+    for restarts, told in ((1, "j was started again as a whole, once"), (3, "j was started again as a whole, 3 times")):
+        out = io.StringIO()
+        Screen(out).end(RunView(jobs=[JobView("j", {"w-0": RankView("w-0", "Succeeded", 0)}, job_restarts=restarts)]), 0)
+        assert told in out.getvalue().splitlines()
+
+
 # ------------------------------------------------------------------------------------------------ Ctrl-C
 
 

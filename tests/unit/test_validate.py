@@ -191,6 +191,11 @@ def test_warnings_are_allowed_unless_strict(file):
     assert genericjob("validate", "--strict", path) == (2, f"{warning}1 warning\n", "")
 
 
+def test_a_type_that_is_misspelled_in_a_rule_is_guessed(file):
+    path = file(WARNED.replace("nobody", "wroker"))
+    assert "there is no replica of type 'wroker'; did you mean worker?" in genericjob("validate", path)[1]
+
+
 def test_a_file_that_cannot_be_read_does_not_hide_the_others(file, tmp_path):
     paths = file("a: }", "a.yaml"), tmp_path / "absent.yaml", file(WARNED, "b.yaml")
     called = genericjob("validate", *paths)
