@@ -27,7 +27,7 @@ python:
 $(READY): pyproject.toml constraints.txt | python
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null \
 		|| { echo "make: Python's venv module is missing: install it (Debian and Ubuntu call it python3-venv)" >&2; exit 1; }
-	@echo "== Installing the project and its tools into $(VENV) (about a minute)"
+	@echo "== Installing the project and its tools into $(VENV) (a minute or two)"
 	@rm -rf $(VENV) && $(PYTHON) -m venv $(VENV)
 	@$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]' \
 		|| { echo "make: the packages could not be installed: is a Python package index reachable?" >&2; exit 1; }
