@@ -22,12 +22,16 @@ def pytest_configure():
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items):
-    """Several processes may run tests (`-n 3 --dist loadgroup`). FIRST: xdist reads the groups in the same hook."""
-    for item in items:
-        if found := lane(item):
-            item.add_marker(pytest.mark.xdist_group(found))
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config, items):
+    """Several processes may run tests (`-n 3 --dist loadgroup`): who shares a control plane goes to one of them.
+
+    xdist finds groups at the end of names, and its own way to put them there does not reach the names that pytest has since version 9.
+    """
+    if hasattr(config, "workerinput"):
+        for item in items:
+            if found := lane(item):
+                item._id = type(item._id).parse(f"{item.nodeid}@{found}")
 
 
 @pytest.hookimpl(optionalhook=True)
