@@ -74,12 +74,15 @@ class JobController:
         self._stale = stale
         self._primitives = primitives
         self._reader = Reader()
+        self._expired: set[str] = set()
         self._applier = Applier(api, writer=writer, bodies=bodies, pods=pod_resource, unchanged=self._is_unchanged, primitives=primitives)
 
     def reconcile(self, key: Key) -> Result:
         """Bring one job a step further."""
         stored = self._jobs.get(key)
         if stored is None or stored.deleted is not None:  # its pods and services go with it: the garbage collector's work
+            return DONE
+        if stored.uid in self._expired:  # deleted by us: that the cache still shows it says nothing
             return DONE
         if not self._own_writes.visible(stored.uid):  # READ YOUR WRITES: jobs, pods and services
             self._stale()
@@ -118,6 +121,7 @@ class JobController:
 
     def forget(self, uid: str) -> None:
         """A job is gone."""
+        self._expired.discard(uid)
         self._own_writes.forget(uid)
         self._departures.forget(uid)
         self._coalescer.forget(uid)
@@ -201,6 +205,7 @@ class JobController:
 
     def _expire(self, stored: StoredJob, job: Job) -> Result:
         """The job has been over for long enough; if anybody changed it meanwhile, look again."""
+        self._expired.add(stored.uid)  # BEFORE THE DELETE: the news of it may come before the answer, and would have nothing to forget
         try:
             self._api.delete(
                 JOBS,
@@ -210,6 +215,7 @@ class JobController:
                 propagation="Background",
             )
         except ApiError as error:
+            self._expired.discard(stored.uid)
             if error.not_found:
                 return DONE
             if error.conflict:

@@ -65,6 +65,14 @@ def test_when_nothing_goes_wrong_no_write_is_in_vain(scenario):
         assert not [line for line in played(scenario, seed).trace if "controller/" in line and ": refused" in line]
 
 
+def test_a_job_that_expires_is_deleted_once():
+    """Its pods go as well, and the news of that may come before the news of the job."""
+    (expiring,) = (scenario for scenario in SCENARIOS if str(scenario) == "a_job_expires")
+    for seed in range(30):
+        trace = played(expiring, seed).trace
+        assert sum("controller/" in line and ": before delete genericjobs" in line for line in trace) == 1, f"seed {seed}"
+
+
 def test_a_job_that_is_deleted_while_it_is_created_gets_no_more_pods():
     for seed in range(5):
         with Cluster(seed, ranks(other=FOREVER)) as cluster:
