@@ -172,7 +172,7 @@ def _correlated(old: Any, schema: Schema) -> dict[bytes, Any]:
 
 def repeated(value: Any, schema: Schema | None, path: str = "") -> Iterator[Cause]:
     """Elements that occur twice where a list is a map or a set."""
-    if schema is None or not schema.fills:
+    if schema is None or not schema.has_unique:
         return
     if isinstance(value, dict):
         for name, child in value.items():

@@ -57,6 +57,20 @@ class Schema:
         """Whether anything below has a default, or a null could be dropped: otherwise nothing needs to be walked."""
         return bool(self.properties or self.additional or self.items)
 
+    @cached_property
+    def has_resources(self) -> bool:
+        """Whether there may be resources below: in most schemas there are none to be looked for."""
+        return any(child.embedded or child.has_resources for child in self._children())
+
+    @cached_property
+    def has_unique(self) -> bool:
+        """Whether this, or something below, is a list whose elements may not occur twice."""
+        return self.list_type in ("map", "set") or any(child.has_unique for child in self._children())
+
+    def _children(self) -> Iterator["Schema"]:
+        yield from self.properties.values()
+        yield from (child for child in (self.items, self.additional) if child is not None)
+
 
 # ------------------------------------------------------------------------------------------------ prune
 
@@ -103,7 +117,7 @@ def _prune_fields(value: dict[str, Any], schema: Schema | None, path: str, found
 
 def embedded(value: Any, schema: Schema | None, path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
     """The resources inside a resource, with their paths: their metadata is typed as that of any other."""
-    if schema is None or not schema.fills:
+    if schema is None or not schema.has_resources:
         return
     if isinstance(value, dict):
         for name, child in value.items():

@@ -237,8 +237,7 @@ def test_one_of_two_owners_is_enough(world):
     one, two = make(world, WIDGETS, widget("one")), make(world, WIDGETS, widget("two"))
     make(world, CONFIG_MAPS, config_map("child", owners=[owner(one), owner(two)]))
     world.api.delete(WIDGETS, key(world, "one"))
-    left = eventually(lambda: [r for r in references(world, "child") if len(references(world, "child")) == 1])
-    assert left[0]["name"] == "two"
+    assert eventually(lambda: [each["name"] for each in references(world, "child")] == ["two"])
     world.api.delete(WIDGETS, key(world, "two"))
     world.gone(CONFIG_MAPS, key(world, "child"))
 

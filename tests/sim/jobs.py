@@ -11,12 +11,14 @@ from genericjob.api.status import GenericJobStatus
 from genericjob.jobs.assembly import Assembly
 from genericjob.jobs.podgroups import POD_GROUPS
 from genericjob.jobs.resource import JOBS, read_status
+from genericjob.local.custom import custom_kind
 from genericjob.local.faults import FaultyApi
+from genericjob.local.kinds import Kind
 from genericjob.reconcile.api import Propagation
 from genericjob.reconcile.errors import ApiError
 from genericjob.reconcile.metrics import Metrics
 from genericjob.reconcile.passing import Call
-from genericjob.reconcile.resources import CUSTOM_RESOURCE_DEFINITIONS, EVENTS, RAW_PODS, RAW_SERVICES, Key, Resource, raw
+from genericjob.reconcile.resources import EVENTS, RAW_PODS, RAW_SERVICES, Key, Resource, raw
 from sim.contract import Contract
 from sim.crashes import Crash
 from sim.node import Node, Program, Script
@@ -89,7 +91,7 @@ class Cluster(World):
 
     def __init__(self, seed: int, script: Script = lambda name, before: Program()) -> None:
         super().__init__(seed)
-        self.api.create(CUSTOM_RESOURCE_DEFINITIONS, _definition())
+        self.api.register(job_kind())
         self.faults = FaultyApi(self.api, sleep=self.stepped.process("faults").sleep)
         self.contract = Contract(self.api)
         self.assemblies: list[Assembly] = []
@@ -277,9 +279,10 @@ def _begin(assembly: Assembly, *, leads: bool) -> None:
 
 
 @cache
-def _definition() -> dict[str, Any]:
-    """Made once: it takes as long as a short run."""
-    return definition()
+def job_kind() -> Kind:
+    """Our kind of jobs. Made once: it takes as long as a short run."""
+    spec = definition()["spec"]
+    return custom_kind(spec, spec["versions"][0])
 
 
 def _uid(item: dict[str, Any]) -> str:

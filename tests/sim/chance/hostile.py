@@ -18,17 +18,14 @@ from functools import cache
 from itertools import count
 from typing import Any, TypeVar, cast
 
-from genericjob.api.crd import definition
 from genericjob.jobs.assembly import Assembly
-from genericjob.local.custom import custom_kind
 from genericjob.local.faults import FaultyApi
-from genericjob.local.kinds import Kind
 from genericjob.reconcile.api import Event, Watch
 from genericjob.reconcile.errors import ApiError
 from genericjob.reconcile.metrics import Metrics
 from genericjob.reconcile.passing import Call, Passing
 from sim.chance.history import Oracle
-from sim.jobs import Cluster, Watched
+from sim.jobs import Cluster, Watched, job_kind
 from sim.node import Node, Script
 from sim.scheduler import Stepped
 from sim.world import World
@@ -166,7 +163,7 @@ class Hostile(Cluster):
 
     def __init__(self, seed: int, script: Script) -> None:
         World.__init__(self, seed)
-        self.api.register(_kind())
+        self.api.register(job_kind())
         self.faults = FaultyApi(self.api, sleep=self.stepped.process("faults").sleep)
         self.contract = self.oracle = Oracle(self.api, self.stepped.now)
         self.assemblies: list[Assembly] = []
@@ -202,13 +199,6 @@ def _begin(assembly: Assembly, *, leads: bool) -> None:
         return
     for informer in assembly.informers:
         informer.start()
-
-
-@cache
-def _kind() -> Kind:
-    """Our kind of jobs, without the making of its definition."""
-    spec = definition()["spec"]
-    return custom_kind(spec, spec["versions"][0])
 
 
 @cache
