@@ -70,7 +70,7 @@ class Watched(SteppedApi):
     def _stepped(self, call: Call, do: Callable[[], Any]) -> Any:
         def judged() -> Any:
             try:
-                self.contract.look_at(call, self._process.name)
+                self._judge(call)
             except AssertionError as error:
                 self._process.stepped.fail(error)  # RAISED it would be one more error that a controller survives
             if call.verb != "replace_status":
@@ -84,6 +84,9 @@ class Watched(SteppedApi):
             return answer
 
         return super()._stepped(call, judged)
+
+    def _judge(self, call: Call) -> None:
+        self.contract.look_at(call, self._process.name)
 
 
 class Cluster(World):

@@ -105,6 +105,7 @@ class Process:
         me = stepped.me()
         if not self.crashed:
             stepped.note(f"crash of {self.name}")
+            stepped.thaw(self)
             self.crashed = True
             stepped.free_test(self)
             for thread in [thread for thread in self.threads if thread is not me]:
@@ -148,7 +149,8 @@ class SteppedThread:
             process.check()
             self._run()
         except Crashed:
-            pass
+            if not process.crashed:
+                stepped.fail(SimulationError(f"{self.name} ended because another process is dead"))
         except BaseException as error:
             if not process.crashed:
                 died = ThreadDiedError(f"{self.name}: {error!r}")

@@ -54,6 +54,8 @@ class Stepped:
         self._current = self._main
         self._runnable: list[SteppedThread] = []
         """Who could go on, except the current thread. Their order is an accident, but the same one every time."""
+        self._frozen: dict[Process, list[SteppedThread]] = {}
+        """Processes that stand still as a whole, and which of their threads could go on."""
         self._timers: list[tuple[int, int, SteppedThread, int]] = []
         self._sweep_at = SPARE_TIMERS
         self._polled: list[tuple[SteppedThread, Callable[[], bool]]] = []
@@ -152,8 +154,8 @@ class Stepped:
             return
         self.steps += 1
         runnable = self._runnable
-        if self._until is not None or self._polled or self.steps >= self._limit:
-            runnable.append(me)
+        if self._until is not None or self._polled or self._frozen or self.steps >= self._limit:
+            self._ready(me)
             self._hand_over(me, self._choose())
         elif runnable:
             n = int(self.chance() * (len(runnable) + 1))
@@ -194,7 +196,7 @@ class Stepped:
     def begin(self, thread: SteppedThread) -> None:
         """A new thread may go on."""
         self._started = [*(other for other in self._started if not other.gone()), thread]
-        self._runnable.append(thread)
+        self._ready(thread)
 
     def block(self, me: SteppedThread, timeout: float | None, doing: str) -> None:
         """Stand still until woken, so long at most."""
@@ -217,7 +219,23 @@ class Stepped:
         """Let a thread that stands still go on, when its turn comes."""
         if thread.blocked:
             self._release(thread)
-            self._runnable.append(thread)
+            self._ready(thread)
+
+    def freeze(self, process: Process) -> None:
+        """Let a process stand still as a whole, as SIGSTOP does: its timers run out, it is sent things, and it notices nothing.
+
+        A thread that does so to its own process stands still at its next scheduling point.
+        """
+        if not process.crashed and process not in self._frozen:
+            self.note(f"{process.name} stands still")
+            self._frozen[process] = [thread for thread in self._runnable if thread.process is process]
+            self._runnable[:] = [thread for thread in self._runnable if thread.process is not process]
+
+    def thaw(self, process: Process) -> None:
+        """Let it go on."""
+        if process in self._frozen:
+            self.note(f"{process.name} goes on")
+            self._runnable += self._frozen.pop(process)
 
     def fail(self, error: BaseException) -> None:
         """Give the baton back to the test, with an error; what was wrong first counts."""
@@ -351,6 +369,9 @@ class Stepped:
             self._timers = [timer for timer in self._timers if _counts(timer)]
             heapq.heapify(self._timers)
             self._sweep_at = 2 * len(self._timers) + SPARE_TIMERS
+
+    def _ready(self, thread: SteppedThread) -> None:
+        self._frozen.get(thread.process, self._runnable).append(thread)
 
     def _release(self, thread: SteppedThread) -> None:
         thread.blocked = False

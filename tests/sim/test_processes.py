@@ -3,7 +3,7 @@
 import pytest
 
 from genericjob.reconcile.primitives import Flag
-from sim.processes import Crashed
+from sim.processes import Crashed, SimulationError
 from sim.scheduler import Stepped
 
 SEEDS = range(30)
@@ -172,3 +172,49 @@ def test_a_crash_opens_locks_for_nobody_else(stepped):
         shared.notify()
     stepped.run()
     assert seen == ["alive"]
+
+
+def test_a_process_that_stands_still_notices_nothing_until_it_goes_on(stepped):
+    frozen, other = stepped.process("frozen"), stepped.process("other")
+    seen = []
+
+    def tick(process):
+        while True:
+            process.sleep(1.0)
+            seen.append((process.name, process.monotonic()))
+
+    for process in (frozen, other):
+        process.start("ticks", lambda process=process: tick(process))
+    stepped.advance(1.5)
+    stepped.freeze(frozen)
+    stepped.advance(3.0)
+    assert [time for name, time in seen if name == "frozen"] == [1.0]
+    assert [time for name, time in seen if name == "other"] == [1.0, 2.0, 3.0, 4.0]
+    stepped.thaw(frozen)
+    stepped.advance(1.0)
+    assert [time for name, time in seen if name == "frozen"] == [1.0, 4.5, 5.5]  # its timer had run out long ago
+
+
+def test_a_thread_can_make_its_own_process_stand_still_and_others_can_kill_it(stepped):
+    process, done = stepped.process("p"), []
+
+    def stops():
+        stepped.freeze(process)
+        process.pause()
+        done.append("went on")
+
+    process.start("stops", stops)
+    stepped.advance(10.0)
+    process.start("comes later", lambda: done.append("ran"))
+    stepped.advance(10.0)
+    assert done == []
+    process.crash()
+    assert process.threads == done == []
+
+
+def test_a_thread_that_ends_because_another_process_is_dead_is_found(stepped):
+    dead, living = stepped.process("dead"), stepped.process("living")
+    dead.crash()
+    living.start("asks", lambda: dead.sleep(1.0))
+    with pytest.raises(SimulationError, match="living/asks ended because another process is dead"):
+        stepped.run()

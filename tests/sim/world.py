@@ -59,6 +59,8 @@ class SteppedApi(Passing):
         """How many writes reached the server, or were about to when the process crashed."""
         self.latency = 0.0
         """Seconds that a write is on its way at most. With some of it, whoever may send several at a time does."""
+        self.reading = 0.0
+        """Seconds that the answer to a read is on its way, at most: it is old when it arrives."""
         self._process = process
         self._under_way: dict[SteppedThread, tuple[Call, Callable[[], Any]]] = {}
         self._crash_at: tuple[int, Literal["before", "after"], Commit | None] | None = None
@@ -96,6 +98,8 @@ class SteppedApi(Passing):
             process.pause(f"refused {words}: {error.code} {error.reason}")
             raise
         self._crash_if(number, "after")
+        if self.reading and not number:
+            process.sleep(self.reading * process.random())
         process.pause(f"after {words}")
         return answer
 

@@ -23,12 +23,12 @@ FOUND: list[Found] = []
 
 
 def found(
-    seed: int, *, latency: float = 0.0, ends: bool = False, **programs: tuple[Program, ...]
+    seed: int, *, latency: float = 0.0, ends: bool = False, elected: bool = False, **programs: tuple[Program, ...]
 ) -> Callable[[Callable[[Run], None]], None]:
     """Register a script, with the seed of the scheduler and what programs do."""
 
     def register(script: Callable[[Run], None]) -> None:
-        FOUND.append(Found(Schedule(seed, (), programs, latency, ends), script))
+        FOUND.append(Found(Schedule(seed, (), programs, latency, ends, elected), script))
 
     return register
 

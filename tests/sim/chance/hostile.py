@@ -20,13 +20,14 @@ from typing import Any, TypeVar, cast
 
 from genericjob.jobs.assembly import Assembly
 from genericjob.local.faults import FaultyApi
-from genericjob.reconcile.api import Event, Watch
+from genericjob.reconcile.api import Api, Event, Watch
 from genericjob.reconcile.errors import ApiError
 from genericjob.reconcile.metrics import Metrics
 from genericjob.reconcile.passing import Call, Passing
 from sim.chance.history import Oracle
 from sim.jobs import Cluster, Watched, job_kind
 from sim.node import Node, Script
+from sim.processes import Process
 from sim.scheduler import Stepped
 from sim.world import World
 
@@ -170,17 +171,22 @@ class Hostile(Cluster):
         self.agenda = Agenda(self.stepped)
         self.node = Node(self, script, self.oracle)
 
-    def begin(self, *, leads: bool, latency: float, bequeath: Callable[[Mortal, list[Write]], None]) -> Mortal:
+    def begin(self, *, leads: bool) -> Mortal:
         """Start a controller, or a standby."""
         process, streams = self.stepped.process("controller"), Streams(self.faults, self.stepped)
         api = Mortal(streams, process)
-        api.streams, api.contract, api.latency, api.bequeath = streams, self.contract, latency, bequeath
-        api.assembly = assembly = Assembly(
-            api, primitives=process, metrics=_metrics(), workers=WORKERS, writers=WRITERS, processor_time=lambda: 0.0
-        )
-        self.assemblies.append(assembly)
+        api.streams, api.contract = streams, self.contract
+        api.assembly = assembly = self.assembly(api, api, process, _metrics())
         process.start("main", lambda: _begin(assembly, leads=leads))
         return api
+
+    def assembly(self, api: Api, writes: Api, process: Process, metrics: Metrics) -> Assembly:
+        """The parts of a controller."""
+        made = Assembly(
+            api, writes=writes, primitives=process, metrics=metrics, workers=WORKERS, writers=WRITERS, processor_time=lambda: 0.0
+        )
+        self.assemblies.append(made)
+        return made
 
     def deliver(self, write: Write) -> None:
         """A write arrives whose sender is dead."""

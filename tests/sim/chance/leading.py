@@ -13,6 +13,9 @@ from sim.jobs import RAW_JOBS
 class Leading:
     """Controllers on a cluster, one of which leads."""
 
+    RECOVERY = 10.0
+    """Seconds after which whoever is dead has a successor, and what was late has arrived."""
+
     def __init__(self, cluster: Hostile, latency: float) -> None:
         self.cluster = cluster
         self.api, self.node, self.stepped = cluster.api, cluster.node, cluster.stepped
@@ -23,7 +26,7 @@ class Leading:
         self.controllers: list[Mortal] = []
         self._will, self._fault = Will(), "crash"
         self._standby: Mortal | None = None
-        self._latency = latency
+        self._latency, self._reading = latency, 0.0
         self._jumps = [0.0]
         self.leader = self._begin()
 
@@ -68,10 +71,24 @@ class Leading:
         self._jumps.append(seconds)
         self.cluster.oracle.skew = max(self._jumps) - min(self._jumps)
 
+    def led(self) -> bool:
+        """Whether there is a controller."""
+        return not self.leader.crashed
+
     def _begin(self, *, leads: bool = True) -> Mortal:
-        found = self.cluster.begin(leads=leads, latency=self._latency, bequeath=self._bequeath)
+        return self._enrolled(self.cluster.begin(leads=leads))
+
+    def _enrolled(self, found: Mortal) -> Mortal:
+        found.latency, found.reading, found.bequeath = self._latency, self._reading, self._bequeath
         self.controllers.append(found)
         return found
+
+    def _mend(self) -> None:
+        """All that live go on living."""
+        for controller in self.controllers:
+            controller.spare()
+            controller.streams.heal()
+            controller.jump(0.0)
 
     def _bequeath(self, dead: Mortal, writes: list[Write]) -> None:
         """A controller dies. NO SCHEDULING POINT in here: its other threads would go on."""

@@ -1,6 +1,7 @@
 """Schedules by chance. The same seed makes the same schedule."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from random import Random
 from typing import Any, TypeVar
 
@@ -10,13 +11,41 @@ from sim.node import FOREVER, Program
 T = TypeVar("T")
 
 EPISODES, STORM = (2, 7), (8, 14)
+ELECTED, SLOW_READS = 0.15, 0.1
+"""Shares of the schedules."""
 CODES = (0, 0, 1, 3, 42, 137)
 MOMENTS = (0.0, 0.01, 0.05, 0.2, 0.5, 1.0, 2.0, 3.0, 5.0, 8.0, 12.0)
 
 
 def schedule(seed: int) -> Schedule:
     """The schedule of a seed."""
-    return _Making(Random(f"schedule {seed}")).schedule(seed)
+    return _with_more(_Making(Random(f"schedule {seed}")).schedule(seed), Random(f"more {seed}"))
+
+
+def _with_more(made: Schedule, random: Random) -> Schedule:
+    """What happens beside all that: answers are late, and in some, processes hold an election and lose it."""
+    elected, steps = random.random() < ELECTED, list(made.steps)
+    more = [[step("slow_reads", seconds=random.choice((0.2, 1.0, 4.0)))]] if random.random() < SLOW_READS else []
+    losses = range(random.randint(1, 3) if elected else 0)
+    more += [[_loss(random), step("wait", seconds=random.choice((0.0, 1.0, 5.0, 18.0, 45.0)))] for _ in losses]
+    for found in more:
+        place = random.randint(0, len(steps))
+        steps[place:place] = found
+    return replace(made, steps=tuple(steps), elected=elected)
+
+
+def _loss(random: Random) -> Step:
+    """One of the ways to lose a lease, or nearly."""
+    writes, pick = random.choice((0, 1, 1, 2, 3)), random.random()
+    if pick < 0.35:
+        return step("freeze", seconds=random.choice((3.0, 12.0, 16.0, 25.0, 40.0)), writes=writes)
+    if pick < 0.6:
+        return step("terminate")
+    if pick < 0.75:
+        code, times = random.choice((0, 409, 429, 500, 503)), random.choice((1, 3, 10))
+        return step("refuse_lease", code=code, times=times, delay=random.choice((0.0, 3.0)))
+    arrive = tuple(number for number in range(6) if random.random() < 0.5)
+    return step("cut_off", seconds=random.choice((5.0, 12.0, 25.0)), arrive=arrive, late=random.choice((0.0, 1.5, 4.0)), writes=writes)
 
 
 class _Making:

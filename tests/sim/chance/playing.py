@@ -126,6 +126,13 @@ class Run(Leading):
         for found in self.controllers:
             found.latency = seconds
 
+    def slow_reads(self, seconds: float) -> None:
+        """Answers to reads take so long, at most, from now on."""
+        self._hit("slow reads")
+        self._reading = seconds
+        for found in self.controllers:
+            found.reading = seconds
+
     # -------------------------------------------------------------------------------------------- streams
 
     def cut(self) -> None:
@@ -181,12 +188,10 @@ class Run(Leading):
         cluster, self.calm = self.cluster, True
         cluster.faults.heal()
         self.slow(0.0)
-        self.leader.spare()
-        for controller in self.controllers:
-            controller.streams.heal()
-            controller.jump(0.0)
+        self.slow_reads(0.0)
+        self._mend()
         self.node.back()
-        self.stepped.advance(10.0, limit_steps=LIMIT)  # whoever is dead has a successor by then, and what was late has arrived
+        self.stepped.advance(self.RECOVERY, limit_steps=LIMIT)
         if any((found["spec"].get("scheduler") or {}).get("t9kScheduler") for found in self.api.list(RAW_JOBS).items):
             self.install()
         for resource in (RAW_PODS, RAW_SERVICES, POD_GROUPS):

@@ -48,6 +48,8 @@ class Schedule:
     """Seconds that writes are on their way, at most."""
     ends: bool = False
     """Whether programs that are started when all is healed end well, where that brings the job to an end; otherwise they run on."""
+    elected: bool = False
+    """Whether controllers are whole processes that hold an election (`electing.py`); otherwise a step says who leads."""
 
     @property
     def script(self) -> Script:
@@ -63,7 +65,7 @@ def python(schedule: Schedule, name: str, why: str) -> str:
     programs = "".join(f",\n{INDENT}{rank}={_programs(found)}" for rank, found in schedule.programs.items())
     options = "".join(
         f", {field}={getattr(schedule, field)!r}"
-        for field in ("latency", "ends")
+        for field in ("latency", "ends", "elected")
         if getattr(schedule, field) != getattr(Schedule(0), field)
     )
     head = f"@found({schedule.seed}{options}{programs}{',' if programs else ''}\n)" if programs else f"@found({schedule.seed}{options})"

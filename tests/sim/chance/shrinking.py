@@ -10,6 +10,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any, TypeVar
 
+from sim.chance import electing
 from sim.chance.schedules import Schedule, Step
 from sim.node import FOREVER, Program
 
@@ -84,6 +85,8 @@ def simpler(schedule: Schedule) -> Iterator[Schedule]:
         yield replace(schedule, latency=0.0)
     if schedule.ends:
         yield replace(schedule, ends=False)
+    if schedule.elected and not any(step.do in electing.STEPS for step in schedule.steps):
+        yield replace(schedule, elected=False)
     for rank in schedule.programs:
         yield replace(schedule, programs={other: found for other, found in schedule.programs.items() if other != rank})
     for rank, programs in schedule.programs.items():
@@ -120,7 +123,8 @@ def _steps(step: Step) -> Iterator[Step]:
 NEEDED = frozenset(
     (
         *(("submit", name) for name in ("types",)),
-        *((do, "seconds") for do in ("wait", "slow", "lag", "stutter", "jump")),
+        *((do, "seconds") for do in ("wait", "slow", "slow_reads", "freeze", "cut_off", "lag", "stutter", "jump")),
+        ("refuse_lease", "code"),
         *((do, "resource") for do in ("lag", "stutter")),
         *((do, "name") for do in ("kill", "drain", "lose", "delete_pod", "delete_service")),
         *(("refuse", name) for name in ("code", "verb")),

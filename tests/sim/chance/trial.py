@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from sim.chance.electing import ElectedRun
 from sim.chance.playing import Run
 from sim.chance.schedules import Schedule
 from sim.chance.settled import settle
@@ -46,7 +47,7 @@ def play(schedule: Schedule, *, traced: bool = False, script: Callable[[Run], No
     """Play a schedule, its steps or a script in place of them, and judge it."""
     failure = ""
     with _listening() as heard:
-        run = Run(schedule)
+        run = ElectedRun(schedule) if schedule.elected else Run(schedule)
         try:
             (script or _steps)(run)
             run.heal()
@@ -78,7 +79,7 @@ def _steps(run: Run) -> None:
 
 
 class _Ear(logging.Handler):
-    """Hears of exceptions that a controller survived."""
+    """Hears of exceptions that a controller survived. That a lease is lost is none."""
 
     def __init__(self) -> None:
         super().__init__(logging.ERROR)
@@ -86,8 +87,8 @@ class _Ear(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Take note."""
-        error = record.exc_info[1] if record.exc_info else None
-        self.heard.append(f"thread: {record.getMessage()}: {error!r}")
+        if record.exc_info:
+            self.heard.append(f"thread: {record.getMessage()}: {record.exc_info[1]!r}")
 
 
 @contextmanager
