@@ -5,34 +5,31 @@ cluster the log of the old one goes with it: what is still known of that is how 
 """
 
 import heapq
-import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 import typer
 
 from genericjob.api.names import FINAL_PHASES, JOB_LABEL
 from genericjob.reconcile.errors import ApiError
-from genericjob.reconcile.resources import RAW_PODS, Key
+from genericjob.reconcile.resources import RAW_PODS
 
 from .failures import BAD_INPUT, CommandError
 from .following import Happening, Newsroom, follow, life_of
 from .get import why
 from .jobs import JOBS, Job, Name, find, key_of, status_of
+from .loglines import Line, Source, lines_of, named, sources_of
 from .options import Context, Kubeconfig, Local, Namespace, Target, target
 from .ranks import ENDED, Pod, Rank, Ranks, Types, belongs, chosen, containers_of, how_it_failed, pods_of, ranks_of
-from .tables import PREFIXES, age, colourful, moment, one_line, painted
+from .tables import PREFIXES, age, colourful, one_line, painted
 
 READERS = 16
 """Logs that are read at the same time."""
 MOST_FOLLOWED = 128
 """Each takes a connection and a thread."""
-STAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d) ")
-"""What a server puts before each line. ONE OF THEM IS TAKEN AWAY: what comes behind it is the program's, a time as well."""
 
 Follow = Annotated[bool, typer.Option("--follow", "-f", help="Go on until the job has ended, with pods that are yet to come.")]
 Container = Annotated[
@@ -83,55 +80,6 @@ def logs(
         raise typer.Exit(1)
 
 
-class Source(NamedTuple):
-    """A container that has begun, and so has a log."""
-
-    label: str
-    pod: Key
-    uid: str
-    container: str
-
-
-class Line(NamedTuple):
-    """A line of a log, and when it was written."""
-
-    at: datetime
-    number: int
-    """Its place in the log: several lines have the same time."""
-    source: Source
-    text: str
-
-
-# ------------------------------------------------------------------------------------------------ which logs there are
-
-
-def sources_of(rank: Rank, container: str = "") -> list[Source]:
-    """The logs that a rank has by now."""
-    if rank.pod is None:
-        return []
-    status = rank.pod.get("status") or {}
-    main = [each["name"] for each in status.get("containerStatuses") or () if _begun(each)]
-    init = [each["name"] for each in status.get("initContainerStatuses") or () if _begun(each)]
-    order = [each["name"] for each in rank.pod["spec"]["containers"]]
-    names = sorted(main, key=order.index) or init
-    if container:
-        names = [container] if container in (*main, *init) else []
-    return _named(rank, rank.pod, names)
-
-
-def _named(rank: Rank, pod: Pod, names: Sequence[str]) -> list[Source]:
-    meta = pod["metadata"]
-    alone = len(pod["spec"]["containers"]) == 1 and names == [pod["spec"]["containers"][0]["name"]]
-    return [
-        Source(rank.label if alone else f"{rank.label}/{each}", Key(meta["namespace"], meta["name"]), meta["uid"], each) for each in names
-    ]
-
-
-def _begun(container: dict[str, dict[str, object]]) -> bool:
-    state = container.get("state") or {}
-    return "running" in state or "terminated" in state
-
-
 def _check_container(job: Job, ranks: Sequence[Rank], name: str) -> None:
     types = {rank.type for rank in ranks}
     known: dict[str, None] = {}
@@ -154,7 +102,7 @@ def _print_all(where: Target, ranks: Sequence[Rank], container: str, tail: int, 
 
     def read(source: Source) -> list[Line]:
         try:
-            return list(_lines(where, source, tail=tail))
+            return list(lines_of(where, source, tail=tail))
         except ApiError as error:
             problems.append(f"the log of {source.label} cannot be read: {error.message}")
             return []
@@ -168,20 +116,6 @@ def _print_all(where: Target, ranks: Sequence[Rank], container: str, tail: int, 
     for problem in problems:
         printer.remark(problem)
     return not problems
-
-
-def _lines(where: Target, source: Source, *, tail: int = -1, follow: bool = False, previous: bool = False) -> Iterator[Line]:
-    query = {"container": source.container, "timestamps": "true"}
-    query |= {name: "true" for name, on in {"follow": follow, "previous": previous}.items() if on}
-    if tail >= 0:
-        query["tailLines"] = str(tail)
-    at = datetime.min.replace(tzinfo=UTC)
-    for number, line in enumerate(where.api.text(RAW_PODS.path(*source.pod, "log"), query)):
-        text = line.decode("utf-8", "replace")
-        # A LINE WITHOUT A TIME is of the same moment as the one before it.
-        if found := STAMP.match(text):
-            at, text = moment(found[0].strip()) or at, text[found.end() :]
-        yield Line(at, number, source, text)
 
 
 def without_log(rank: Rank, *, kept: bool = False) -> str:
@@ -210,7 +144,7 @@ def _print_previous(where: Target, ranks: Sequence[Rank], container: str, tail: 
 
     def read(source: Source) -> list[Line] | None:
         try:
-            return list(_lines(where, source, tail=tail, previous=True))
+            return list(lines_of(where, source, tail=tail, previous=True))
         except ApiError as error:
             if error.code in (400, 404):  # this is the first one, or it is gone this moment
                 return None
@@ -220,7 +154,7 @@ def _print_previous(where: Target, ranks: Sequence[Rank], container: str, tail: 
         source
         for rank in ranks
         if rank.pod
-        for source in _named(rank, rank.pod, [container] if container else [each["name"] for each in rank.pod["spec"]["containers"]])
+        for source in named(rank, rank.pod, [container] if container else [each["name"] for each in rank.pod["spec"]["containers"]])
     ]
     printer.expect(sources)
     with ThreadPoolExecutor(READERS) as pool:
@@ -325,7 +259,7 @@ class _Following:
 
     def _read(self, source: Source) -> Iterator[Line | str]:
         try:
-            yield from _lines(self._where, source, tail=self._tail, follow=True)
+            yield from lines_of(self._where, source, tail=self._tail, follow=True)
         except ApiError as error:
             if not error.not_found:  # a pod that is gone meanwhile has said all that it had to say
                 yield f"the log of {source.label} cannot be followed: {error.message}"

@@ -33,7 +33,8 @@ from .engine import Engine
 from .programs import check_programs
 from .records import Records
 from .screen import Screen
-from .telling import Show, Teller
+from .show import Show
+from .telling import Teller
 from .views import RunView
 
 LINES_AHEAD = 10_000

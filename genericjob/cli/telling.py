@@ -7,24 +7,21 @@ HOW A RANK FAILED IS SAID WHEN THE CONTROLLER HAS JUDGED IT, a moment later: onl
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from datetime import UTC, datetime
-from typing import Any, Protocol
+from typing import Any
 
-from genericjob.api import ranges
 from genericjob.api.names import FINAL_PHASES, Reason
-from genericjob.api.status import GenericJobStatus, Task
+from genericjob.api.status import GenericJobStatus
 from genericjob.jobs.job import Job
-from genericjob.jobs.ledger import EMPTY, Ledger
 from genericjob.jobs.resource import Reader, StoredJob, read_status
-from genericjob.jobs.rules import Ranks, written
 from genericjob.jobs.status import condition
 from genericjob.local.containers import unhonoured
-from genericjob.reconcile.objects import Container, Pod
+from genericjob.reconcile.objects import Pod
 from genericjob.reconcile.resources import Key
 from genericjob.reconcile.store import Change
 
+from .endings import Judged, end_of, verdict
 from .engine import Warned
-from .tables import one_line
+from .show import Show
 from .views import ENDED, JobView, RankView, RunView
 
 HOPELESS = (Reason.FAILED_CREATE, Reason.INVALID_SPEC, Reason.NAME_CONFLICT)
@@ -34,51 +31,6 @@ TOLD_BETTER = (*HOPELESS, Reason.RESTARTING)
 MISSING = "CreateContainerConfigError"
 """A container waits for a ConfigMap or Secret."""
 GOING, AGAIN = "Terminating", "Restarting"
-FAILED, BY_RULE = "The job is failed: ", "The job is failed with rule: "
-"""How the controller begins to say why."""
-SOON = 0.5
-"""Seconds that nobody needs to be told of."""
-
-
-class Show(Protocol):
-    """Where it is told."""
-
-    @property
-    def lost(self) -> OSError | None:
-        """Why nothing can be told any more."""
-        ...
-
-    def begin(self, run: RunView) -> None:
-        """What is going to happen."""
-        ...
-
-    def line(self, rank: RankView | None, pod: str, container: str, text: str) -> None:
-        """What a program printed."""
-        ...
-
-    def rank(self, rank: RankView, text: str) -> None:
-        """Something about a rank."""
-        ...
-
-    def job(self, job: JobView, text: str) -> None:
-        """Something about a job."""
-        ...
-
-    def say(self, text: str) -> None:
-        """Something about the run."""
-        ...
-
-    def warn(self, label: str, text: str) -> None:
-        """Something that somebody should see to."""
-        ...
-
-    def end(self, run: RunView, code: int) -> None:
-        """How it all ended."""
-        ...
-
-    def refresh(self, *, busy: bool) -> float | None:
-        """Let it be seen; returns after how many seconds to call again."""
-        ...
 
 
 class Teller:
@@ -187,7 +139,7 @@ class Teller:
         before = rank.phase, rank.message
         # WHAT ENDS BECAUSE IT WAS DELETED has no outcome, whatever its exit code.
         going = pod.deleted is not None and rank.phase not in ENDED
-        rank.phase, (rank.exit_code, rank.message) = (GOING, (None, "")) if going else (pod.phase or "Pending", _end(pod))
+        rank.phase, (rank.exit_code, rank.message) = (GOING, (None, "")) if going else (pod.phase or "Pending", end_of(pod))
         if rank.phase in ENDED and rank.until is None:
             rank.until = time.monotonic()
         if rank.phase != before[0]:
@@ -294,7 +246,7 @@ class Teller:
 
     def _show_job_phase(self, job: Job, view: JobView, status: GenericJobStatus) -> None:
         if view.phase in FINAL_PHASES:
-            view.over, view.verdict = True, f"{view.phase.lower()}: {self._verdict(job, view, status)}"
+            view.over, view.verdict = True, f"{view.phase.lower()}: {verdict(job, status)}"
         how = f": `genericjob resume {view.name}{self._at(view)}` lets it go on" if view.phase == "Paused" else ""
         self._show.job(view, f"{view.phase}{how}")
 
@@ -319,7 +271,7 @@ class Teller:
         ended = self._unjudged.get(uid, {})
         if not ended:
             return
-        tasks = {task.type: _Judged(task, self._policy_most(uid, task.type)) for task in status.tasks} if status else {}
+        tasks = {task.type: Judged(task, self._policy_most(uid, task.type)) for task in status.tasks} if status else {}
         together = status is not None and status.job_restarts > self._job_restarts.get(uid, 0)
         final = status is None or status.phase in FINAL_PHASES or together
         for key in [key for key in ended if only in (None, key)]:
@@ -339,69 +291,9 @@ class Teller:
         replicas = self._jobs[uid].design.replicas.get(type)
         return replicas.restart_policy.most if replicas else None
 
-    def _verdict(self, job: Job, view: JobView, status: GenericJobStatus) -> str:
-        """Why a job has ended, with the rule."""
-        ended = condition(status, "Completed" if status.phase == "Succeeded" else "Failed")
-        message = _without_what_is_said_anyway(ended.message if ended else "")
-        if status.phase != "Succeeded" or not job.design.rules.explicit_success:
-            return message
-        succeeded = {task.type: ranges.parse(task.succeeded_ranks) for task in status.tasks}
-        met = next((rule for rule in job.design.rules.success if _all_succeeded(rule, succeeded)), None)
-        return f"the rule {written(met)} is met" if met else message
-
-
-class _Judged:
-    """What the controller has decided about the ranks of a type."""
-
-    def __init__(self, task: Task, most: int | None) -> None:
-        self._ledger = Ledger.of(task, 1 << 30) if task.charged_restarts or task.uncharged_restarts else EMPTY
-        self._over = ranges.parse(task.failed_ranks) | ranges.parse(task.succeeded_ranks)
-        self._most = most
-
-    def is_over(self, rank: RankView) -> bool:
-        """Whether a rank has its outcome."""
-        return rank.number in self._over
-
-    def of(self, rank: RankView) -> str:
-        """How a rank goes on that is started again; nothing if it is not."""
-        attempt, charged = self._ledger.attempt(rank.number), self._ledger.charged.get(rank.number, 0)
-        if attempt <= rank.restarts:
-            return ""
-        rank.restarts = attempt
-        moment = self._ledger.not_before(rank.number)
-        wait = (moment - datetime.now(UTC)).total_seconds() if moment else 0.0
-        when = f" in {max(1, round(wait))} s" if wait > SOON else ""
-        limit = f" of {self._most}" if self._most is not None else ""
-        return f", restart {charged}{limit}{when}" if charged else f", is started again{when}, not charged"
-
-
-def _all_succeeded(rule: Ranks, succeeded: Mapping[str, frozenset[int]]) -> bool:
-    return all(rank in succeeded.get(type, ()) for type, numbers in rule.items() for rank in numbers)
-
-
-def _without_what_is_said_anyway(message: str) -> str:
-    """Of a failure, the reason: that the job has failed stands before it."""
-    rule = message.removeprefix(BY_RULE)
-    return f"the rule {rule} is met" if rule != message else message.removeprefix(FAILED)
-
 
 def _containers(template: Mapping[str, Any]) -> list[str]:
     """Names of a pod's containers, in the order they run."""
     spec = template.get("spec")
     found = [*(spec.get("initContainers") or ()), *(spec.get("containers") or ())] if isinstance(spec, Mapping) else []
     return [str(each.get("name")) for each in found if isinstance(each, Mapping)]
-
-
-def _end(pod: Pod) -> tuple[int | None, str]:
-    """The exit code that tells how a pod ended, and what is to be said of its containers."""
-    containers: tuple[Container, ...] = (*pod.init_containers, *pod.containers)
-    ended = [one for one in containers if one.exit_code is not None]
-    if pod.phase not in ENDED or not ended:
-        return None, next((_told(one) for one in containers if one.message), "")
-    told = next((one for one in ended if one.exit_code), ended[-1])
-    return told.exit_code, _told(told) if told.message else ""
-
-
-def _told(container: Container) -> str:
-    """A container's message in one line: a program may have written whatever it liked into it."""
-    return one_line(f"{container.name}: {container.message}")

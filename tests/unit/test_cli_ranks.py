@@ -4,7 +4,8 @@ import pytest
 
 from genericjob.cli.describe import described
 from genericjob.cli.failures import CommandError
-from genericjob.cli.logs import sources_of, without_log
+from genericjob.cli.loglines import sources_of
+from genericjob.cli.logs import without_log
 from genericjob.cli.ranks import chosen, counted, parsed, ranks_of
 from genericjob.cli.tables import now
 from genericjob.cli.timeline import Moment
