@@ -14,7 +14,7 @@ MAKEFLAGS += --no-print-directory
 
 .PHONY: help
 help: ## List the commands
-	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
 
 # ------------------------------------------------------------------------------------------------ setting up
 

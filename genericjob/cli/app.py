@@ -11,7 +11,7 @@ from genericjob import __version__
 
 from .failures import Debugging
 from .helping import Command as Plain
-from .helping import dressed
+from .helping import dressed, flowing
 
 HERE, THERE, FILES, CLUSTER = "Without a cluster", "Jobs, on a cluster or in a run on this machine", "Manifests", "Clusters"
 
@@ -68,7 +68,8 @@ def loaded(name: str) -> Any:
     wanted = next(each for each in COMMANDS if each.name == name)
     room = import_module(f".{wanted.room}", __package__)
     alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-    alone.command(name, cls=Plain)(getattr(room, wanted.function or name))
+    function = getattr(room, wanted.function or name)
+    alone.command(name, cls=Plain, help=flowing(function))(function)
     return get_command(alone)
 
 

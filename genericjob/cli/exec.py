@@ -42,7 +42,9 @@ def execute(
 ) -> None:
     """Run a command in a rank of a job.
 
-    The exit code is that of the command. Example: genericjob exec train --rank worker-0 -- nvidia-smi
+    The exit code is that of the command. On a cluster only: what a run runs are processes of this machine.
+
+    Example: genericjob exec train --rank worker-0 -- nvidia-smi
     """
     if not command:
         raise CommandError("what is to be run? write it behind two dashes: genericjob exec NAME --rank worker-0 -- COMMAND", BAD_INPUT)

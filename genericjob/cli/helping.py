@@ -1,7 +1,10 @@
 """How help calls what a command takes: as kubectl's users know it, FILE and NAME, and not by types of Python."""
 
+import inspect
+from collections.abc import Callable
 from typing import Any
 
+import typer
 from typer.core import TyperArgument, TyperCommand, TyperOption
 
 _CALLED = {
@@ -22,9 +25,23 @@ class Command(TyperCommand):
         """What it takes."""
         return [dressed(param) for param in super().get_params(ctx)]
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the command line. What is wrong with a value is said without how that was found out."""
+        try:
+            return super().parse_args(ctx, args)
+        except typer.BadParameter as error:
+            error.message = error.message.removeprefix("Value error, ")
+            raise
+
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """What stands in the usage, behind the command."""
         return [self.options_metavar or "", *(_usage(param) for param in self.get_params(ctx) if isinstance(param, TyperArgument))]
+
+
+def flowing(command: Callable[..., Any]) -> str:
+    """What a command says of itself, with lines that break where the screen ends and not where the source did."""
+    paragraphs = (inspect.getdoc(command) or "").split("\n\n")
+    return "\n\n".join(text if "\n " in text else text.replace("\n", " ") for text in paragraphs)
 
 
 def dressed(param: Any) -> Any:

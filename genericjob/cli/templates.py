@@ -6,6 +6,7 @@ in memory, which knows an outline of pods; what lies deeper only a server can ju
 
 import re
 from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
 from typing import Any
 
 import msgspec
@@ -28,6 +29,14 @@ from .wording import Finding, Severity, unknown, wrong_type
 ANYBODY = JobIdentity("default", "j", "uid")
 """In the place of the job: what is wrong with its own name is not the template's fault. So it has the shortest."""
 PARTS = frozenset(("apiVersion", "kind", "metadata", "spec", "status"))
+FORMS = {
+    "type": "$(type)",
+    "rank": "$(rank)",
+    "replicas": "$(replicas[TYPE])",
+    "service": "$(service.TYPE[RANK].host) or $(service.port[NAME])",
+}
+"""The variables, by how they begin."""
+_WORD = re.compile(r"(?<!\$)\$\(([^\s()$]{1,100})\)")
 _POD = shapes.POD.sections["spec"].parts
 
 
@@ -118,9 +127,9 @@ def _services(api: MemoryApi, spec: GenericJobSpec) -> Iterator[Finding]:
 
 def _variables(spec: GenericJobSpec) -> Iterator[Finding]:
     """Variables that mean nothing in the job."""
-    types = {part.type: number for number, part in enumerate(spec.replica_specs)}
+    known = {part.type: _environment(part) for part in spec.replica_specs}
     for place, type, container in _texts(spec):
-        if type not in types:
+        if type not in known:
             continue
         scope = scope_of(spec, type=type, rank="0", host=_host)
         for path, text in _filled_in(container):
@@ -131,22 +140,44 @@ def _variables(spec: GenericJobSpec) -> Iterator[Finding]:
             for why, names in meaningless.items():
                 verbs = "means nothing here and stays as it is" if len(names) == 1 else "mean nothing here and stay as they are"
                 yield Finding(f"{place}.{path}", f"{', '.join(names)} {verbs}: {why}", "warning")
+            for word, form in _nearly(text, own=known[type]):
+                yield Finding(f"{place}.{path}", f"$({word}) is no variable and stays as it is; did you mean {form}?", "warning")
+
+
+def _nearly(text: str, own: frozenset[str]) -> Iterator[tuple[str, str]]:
+    """Words that look like a variable and are none: a shell's and the kubelet's, who replaces a container's `own`, are other people's."""
+    rest = "".join(each if isinstance(each, str) else " " for each in parse_text(text).segments)
+    for word in dict.fromkeys(_WORD.findall(rest)):
+        near = get_close_matches(re.split(r"[.\[]", word)[0].casefold(), FORMS, n=1, cutoff=0.7)
+        if near and word not in own:
+            yield word, FORMS[near[0]]
+
+
+def _environment(part: ReplicaSpec) -> frozenset[str]:
+    """Names of the variables that any of its containers has by itself."""
+    containers = [found for _, _, found in _containers(part, "") if isinstance(found, Mapping)]
+    lists = [found.get("env") for found in containers]
+    return frozenset(str(one.get("name")) for found in lists if isinstance(found, list) for one in found if isinstance(one, Mapping))
 
 
 def _texts(spec: GenericJobSpec) -> Iterator[tuple[str, str, Any]]:
     """Where there are texts to be filled in: the field, the type of replica, and what has the shape of a container."""
     for number, part in enumerate(spec.replica_specs):
-        pod = part.template.get("spec")
-        for group in ("initContainers", "containers") if isinstance(pod, Mapping) else ():
-            found = pod.get(group) if isinstance(pod, Mapping) else None
-            for index, container in enumerate(found if isinstance(found, list) else ()):
-                yield f"spec.replicaSpecs[{number}].template.spec.{group}[{index}]", part.type, container
+        yield from _containers(part, f"spec.replicaSpecs[{number}].template.spec")
     mode = spec.run_mode
     for number, debug in enumerate(mode.debug.replica_specs if mode and mode.debug else ()):
         yield f"spec.runMode.debug.replicaSpecs[{number}]", debug.type, {"command": [*(debug.command or ())]}
     for number, resume in enumerate(mode.pause.resume_specs if mode and mode.pause else ()):
         words = {"command": [*(resume.command or ())], "args": [*(resume.args or ())]}
         yield f"spec.runMode.pause.resumeSpecs[{number}]", resume.type, words
+
+
+def _containers(part: ReplicaSpec, place: str) -> Iterator[tuple[str, str, Any]]:
+    pod = part.template.get("spec")
+    for group in ("initContainers", "containers"):
+        found = pod.get(group) if isinstance(pod, Mapping) else None
+        for index, container in enumerate(found if isinstance(found, list) else ()):
+            yield f"{place}.{group}[{index}]", part.type, container
 
 
 def _filled_in(container: Any) -> Iterator[tuple[str, str]]:

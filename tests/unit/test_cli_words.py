@@ -53,6 +53,17 @@ def test_help_says_what_all_this_is_and_calls_values_as_kubectl_does():
     assert told["--resumed"][0] == "As"
 
 
+def test_help_breaks_its_lines_where_the_screen_ends():
+    told = called("wait", "--help", COLUMNS="300").output
+    assert "2 when the command line is wrong, 3 after --timeout." in told
+
+
+def test_a_value_that_is_none_of_the_choices_is_told_in_plain_words():
+    result = called("get", "-o", "foo")
+    assert result.exit_code == 2
+    assert "'--output' / '-o': 'foo' is not one of 'wide', 'yaml', 'json', 'name'." in result.output
+
+
 def test_help_needs_no_engine_and_no_client():
     code = "import sys; from genericjob.cli.app import app; app(['--help'], standalone_mode=False); sys.stderr.write(' '.join(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

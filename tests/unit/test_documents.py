@@ -391,6 +391,21 @@ def test_each_of_many_rules_that_never_fire_is_told():
     assert found[-1] == "job.yaml:37: warning: spec.successRules[29]: can never fire: type 'worker' has no rank 29"
 
 
+def test_what_is_nearly_a_variable_is_asked_about():
+    text = JOB.replace("image: none", "image: none\n              args: ['$(rnk) of $(replica[x])', $(Service.port)]")
+    assert [one.partition("args")[2] for one in told(text)] == [
+        "[0]: $(rnk) is no variable and stays as it is; did you mean $(rank)?",
+        "[0]: $(replica[x]) is no variable and stays as it is; did you mean $(replicas[TYPE])?",
+        "[1]: $(Service.port) is no variable and stays as it is; did you mean $(service.TYPE[RANK].host) or $(service.port[NAME])?",
+    ] * 2
+
+
+@pytest.mark.parametrize("words", ["$(rank)", "$$(rnk)", "$(date)", "$(type ls)", "$(hostname)", "$(RANK)", "$((rnk))"])
+def test_what_others_replace_is_not(words):
+    own = "env: [{name: RANK, value: '1'}]"
+    assert told(JOB.replace("image: none", f"image: none\n              {own}\n              args: ['{words}']")) == []
+
+
 def test_a_type_without_replicas_is_only_warned_about():
     text = JOB.replace("replicas: 2", "replicas: 0").replace("template: *template", "template: {}")
     assert told(text) == ["job.yaml:16: warning: spec.replicaSpecs[1].template.spec.containers: is missing"]
