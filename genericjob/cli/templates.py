@@ -127,11 +127,11 @@ def _services(api: MemoryApi, spec: GenericJobSpec) -> Iterator[Finding]:
 
 def _variables(spec: GenericJobSpec) -> Iterator[Finding]:
     """Variables that mean nothing in the job."""
-    known = {part.type: _environment(part) for part in spec.replica_specs}
+    types = {part.type for part in spec.replica_specs}
     for place, type, container in _texts(spec):
-        if type not in known:
+        if type not in types:
             continue
-        scope = scope_of(spec, type=type, rank="0", host=_host)
+        scope, own = scope_of(spec, type=type, rank="0", host=_host), _environment(container)
         for path, text in _filled_in(container):
             meaningless: dict[str, dict[str, None]] = {}
             for variable in parse_text(text).variables:
@@ -140,44 +140,42 @@ def _variables(spec: GenericJobSpec) -> Iterator[Finding]:
             for why, names in meaningless.items():
                 verbs = "means nothing here and stays as it is" if len(names) == 1 else "mean nothing here and stay as they are"
                 yield Finding(f"{place}.{path}", f"{', '.join(names)} {verbs}: {why}", "warning")
-            for word, form in _nearly(text, own=known[type]):
+            for word, form in _nearly(text, own):
                 yield Finding(f"{place}.{path}", f"$({word}) is no variable and stays as it is; did you mean {form}?", "warning")
 
 
-def _nearly(text: str, own: frozenset[str]) -> Iterator[tuple[str, str]]:
-    """Words that look like a variable and are none: a shell's and the kubelet's, who replaces a container's `own`, are other people's."""
+def _nearly(text: str, own: frozenset[str] | None) -> Iterator[tuple[str, str]]:
+    """Words that look like a variable and are none. Those of a shell are not, and not a container's own, which the kubelet replaces."""
     rest = "".join(each if isinstance(each, str) else " " for each in parse_text(text).segments)
     for word in dict.fromkeys(_WORD.findall(rest)):
-        near = get_close_matches(re.split(r"[.\[]", word)[0].casefold(), FORMS, n=1, cutoff=0.7)
-        if near and word not in own:
+        near = get_close_matches(re.split(r"[.\[]", word)[0].casefold(), FORMS, n=1, cutoff=0.75)
+        theirs = word.isidentifier() if own is None else word in own
+        if near and not theirs:
             yield word, FORMS[near[0]]
 
 
-def _environment(part: ReplicaSpec) -> frozenset[str]:
-    """Names of the variables that any of its containers has by itself."""
-    containers = [found for _, _, found in _containers(part, "") if isinstance(found, Mapping)]
-    lists = [found.get("env") for found in containers]
-    return frozenset(str(one.get("name")) for found in lists if isinstance(found, list) for one in found if isinstance(one, Mapping))
+def _environment(container: Any) -> frozenset[str] | None:
+    """Names of a container's own variables; None if nobody can know them here."""
+    if not isinstance(container, Mapping) or container.get("envFrom") or "name" not in container:
+        return None
+    found = container.get("env")
+    return frozenset(str(one.get("name")) for one in (found if isinstance(found, list) else ()) if isinstance(one, Mapping))
 
 
 def _texts(spec: GenericJobSpec) -> Iterator[tuple[str, str, Any]]:
     """Where there are texts to be filled in: the field, the type of replica, and what has the shape of a container."""
     for number, part in enumerate(spec.replica_specs):
-        yield from _containers(part, f"spec.replicaSpecs[{number}].template.spec")
+        pod = part.template.get("spec")
+        for group in ("initContainers", "containers") if isinstance(pod, Mapping) else ():
+            found = pod.get(group) if isinstance(pod, Mapping) else None
+            for index, container in enumerate(found if isinstance(found, list) else ()):
+                yield f"spec.replicaSpecs[{number}].template.spec.{group}[{index}]", part.type, container
     mode = spec.run_mode
     for number, debug in enumerate(mode.debug.replica_specs if mode and mode.debug else ()):
         yield f"spec.runMode.debug.replicaSpecs[{number}]", debug.type, {"command": [*(debug.command or ())]}
     for number, resume in enumerate(mode.pause.resume_specs if mode and mode.pause else ()):
         words = {"command": [*(resume.command or ())], "args": [*(resume.args or ())]}
         yield f"spec.runMode.pause.resumeSpecs[{number}]", resume.type, words
-
-
-def _containers(part: ReplicaSpec, place: str) -> Iterator[tuple[str, str, Any]]:
-    pod = part.template.get("spec")
-    for group in ("initContainers", "containers"):
-        found = pod.get(group) if isinstance(pod, Mapping) else None
-        for index, container in enumerate(found if isinstance(found, list) else ()):
-            yield f"{place}.{group}[{index}]", part.type, container
 
 
 def _filled_in(container: Any) -> Iterator[tuple[str, str]]:

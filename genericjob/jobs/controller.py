@@ -75,6 +75,7 @@ class JobController:
         self._primitives = primitives
         self._reader = Reader()
         self._expired: set[str] = set()
+        """UIDs of jobs that were deleted because their time was over, until the news of it comes."""
         self._applier = Applier(api, writer=writer, bodies=bodies, pods=pod_resource, unchanged=self._is_unchanged, primitives=primitives)
 
     def reconcile(self, key: Key) -> Result:
@@ -205,6 +206,18 @@ class JobController:
 
     def _expire(self, stored: StoredJob, job: Job) -> Result:
         """The job has been over for long enough; if anybody changed it meanwhile, look again."""
+        try:
+            self._delete(stored)
+        except ApiError as error:
+            if error.not_found:
+                return DONE
+            if error.conflict:
+                return AGAIN
+            raise
+        self._tell(job, [News("Normal", Reason.EXPIRED, "Deleted the job: spec.ttlSecondsAfterFinished have passed since its end")])
+        return DONE
+
+    def _delete(self, stored: StoredJob) -> None:
         self._expired.add(stored.uid)  # BEFORE THE DELETE: the news of it may come before the answer, and would have nothing to forget
         try:
             self._api.delete(
@@ -214,15 +227,9 @@ class JobController:
                 resource_version=stored.resource_version,
                 propagation="Background",
             )
-        except ApiError as error:
+        except BaseException:
             self._expired.discard(stored.uid)
-            if error.not_found:
-                return DONE
-            if error.conflict:
-                return AGAIN
             raise
-        self._tell(job, [News("Normal", Reason.EXPIRED, "Deleted the job: spec.ttlSecondsAfterFinished have passed since its end")])
-        return DONE
 
     def _is_unchanged(self, job: Job) -> bool:
         """Whether the job that a plan was made for is still there: ten thousand creates take a while, and users change their minds."""

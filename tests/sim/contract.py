@@ -46,6 +46,8 @@ class Contract:
         """Pods that ended while nobody had asked them to."""
         self._said: dict[tuple[str, str], GenericJobStatus] = {}
         """The last status that a controller stored, by its name and the job's UID."""
+        self._deleted: set[tuple[str, str]] = set()
+        """Jobs that a controller has deleted, by its name and their UIDs."""
 
     # -------------------------------------------------------------------------------------------- nodes
 
@@ -75,11 +77,16 @@ class Contract:
             self._stores(call.key, msgspec.to_builtins(body))
         elif call.verb == "delete":
             self._deletes(call, body)
+            assert (who, body["uid"]) not in self._deleted, f"7: {call.key} is deleted again"
 
     def stored(self, call: Call, who: str) -> None:
         """A controller knows that its status was stored."""
         body = msgspec.json.decode(call.body)
         self._said[who, body["metadata"]["uid"]] = msgspec.convert(body["status"], GenericJobStatus)
+
+    def deleted(self, call: Call, who: str) -> None:
+        """A controller knows that it has deleted a job."""
+        self._deleted.add((who, call.body["uid"]))
 
     def takes_over(self, who: str) -> None:
         """A controller begins to lead: what is stored by now it must find out before it acts."""
@@ -122,7 +129,7 @@ class Contract:
             assert self._found(POD_GROUPS, Key(job.namespace, job.name)), f"{meta['name']} comes before its group"
 
     def _came_late(self, pod: Pod) -> bool:
-        """Whether a pod was made by a write of a controller that was dead by then: nobody could know of it."""
+        """Whether a pod was made by a write that arrived late: nobody could know of it."""
         return False
 
     def _not_alone(self, job: StoredJob, status: GenericJobStatus, rank: tuple[str, int], meta: dict[str, Any]) -> None:

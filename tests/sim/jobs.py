@@ -73,6 +73,10 @@ class Watched(SteppedApi):
                 self._judge(call)
             except AssertionError as error:
                 self._process.stepped.fail(error)  # RAISED it would be one more error that a controller survives
+            if call.verb == "delete" and call.resource.plural == JOBS.plural:
+                gone = do()
+                self.contract.deleted(call, self._process.name)
+                return gone
             if call.verb != "replace_status":
                 return do()
             try:

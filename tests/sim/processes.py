@@ -47,6 +47,8 @@ class Process:
         self.stepped = stepped
         self.name = name
         self.crashed = False
+        self.frozen = False
+        """Whether it stands still as a whole."""
         self.threads: list[SteppedThread] = []
         """Those that live, in the order in which they were started."""
         self.random: Callable[[], float] = random.Random(f"{stepped.seed} {name}").random
@@ -105,7 +107,8 @@ class Process:
         me = stepped.me()
         if not self.crashed:
             stepped.note(f"crash of {self.name}")
-            stepped.thaw(self)
+            if self.frozen:
+                stepped.thaw(self)
             self.crashed = True
             stepped.free_test(self)
             for thread in [thread for thread in self.threads if thread is not me]:

@@ -227,6 +227,7 @@ class Stepped:
         A thread that does so to its own process stands still at its next scheduling point.
         """
         if not process.crashed and process not in self._frozen:
+            process.frozen = True
             self.note(f"{process.name} stands still")
             self._frozen[process] = [thread for thread in self._runnable if thread.process is process]
             self._runnable[:] = [thread for thread in self._runnable if thread.process is not process]
@@ -234,6 +235,7 @@ class Stepped:
     def thaw(self, process: Process) -> None:
         """Let it go on."""
         if process in self._frozen:
+            process.frozen = False
             self.note(f"{process.name} goes on")
             self._runnable += self._frozen.pop(process)
 

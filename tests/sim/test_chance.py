@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from sim.chance.__main__ import main
 from sim.chance.coverage import MODES
 from sim.chance.failing import told
 from sim.chance.found import FOUND
@@ -55,6 +56,22 @@ def test_a_violation_is_seen(monkeypatch):
     monkeypatch.setattr("genericjob.jobs.decide._paused", lambda job, settled, now: None)
     steps = (step("submit", types={"worker": 1}, suspend=True), step("wait", seconds=5.0))
     assert "unexpected" in play(Schedule(1, steps)).failure
+
+
+def test_a_violation_without_words_is_seen():
+    def script(run):
+        raise AssertionError
+
+    assert "raise AssertionError" in play(Schedule(1), script=script).failure
+
+
+def test_a_state_of_other_code_is_not_gone_on_with(tmp_path, capsys, monkeypatch):
+    state = tmp_path / "state.json"
+    state.write_bytes(Tally(code="another").dump())
+    monkeypatch.setattr("sys.argv", ["sim.chance", "--count", "1", "--state", str(state)])
+    assert main() == 2
+    assert "of another controller or simulation" in capsys.readouterr().err
+    assert Tally.load(state.read_bytes()).count == 0
 
 
 def test_what_was_counted_is_told():

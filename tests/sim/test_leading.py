@@ -84,7 +84,7 @@ def test_who_slept_for_too_long_sends_nothing_when_it_wakes_up():
         run.wait(seconds=10.0)
         assert first.crashed
 
-    elected(script, {"stands still", "lease lost"})
+    elected(script, {"stands still", "lease lost"}, seeds=20)
 
 
 def test_who_is_cut_off_gives_up_before_another_begins():

@@ -406,6 +406,11 @@ def test_what_others_replace_is_not(words):
     assert told(JOB.replace("image: none", f"image: none\n              {own}\n              args: ['{words}']")) == []
 
 
+def test_what_somebody_else_may_bring_is_not():
+    own = "envFrom: [{configMapRef: {name: more}}]"
+    assert told(JOB.replace("image: none", f"image: none\n              {own}\n              args: [$(RANK), $(SERVICE_PORT)]")) == []
+
+
 def test_a_type_without_replicas_is_only_warned_about():
     text = JOB.replace("replicas: 2", "replicas: 0").replace("template: *template", "template: {}")
     assert told(text) == ["job.yaml:16: warning: spec.replicaSpecs[1].template.spec.containers: is missing"]

@@ -1,7 +1,7 @@
 """Play many schedules, on all processors, and tell what came of them.
 
-With a state file a run can be interrupted and goes on where it was; what had failed by then is tried once more. What fails is made small
-and printed as Python, once per check.
+With a state file a run can be interrupted and goes on where it was, unless the code has changed since. What fails is made small and printed
+as Python, once per check.
 """
 
 import argparse
@@ -12,19 +12,21 @@ from pathlib import Path
 
 from sim.chance.failing import smallest, told
 from sim.chance.many import played, tried
-from sim.chance.report import Tally, write
+from sim.chance.report import Tally, fingerprint, write
 
 EVERY = 10.0
 """Seconds between two lines."""
 
 
 def main() -> int:
-    """Play, and say 1 if anything failed."""
+    """Play, and say 1 if anything failed, 2 if there is nothing to go on with."""
     options = _options()
-    tally = Tally(options.first, options.first)
+    tally = Tally(options.first, options.first, code=fingerprint())
     if options.state and options.state.exists():
-        tally = Tally.load(options.state.read_bytes())
-        tally.failures = [failure for failure in tally.failures if tried(failure.seed).failure]  # it may have been mended
+        before, tally = tally.code, Tally.load(options.state.read_bytes())
+        if tally.code != before:
+            print(f"{options.state} is of another controller or simulation: remove it to begin anew", file=sys.stderr)
+            return 2
     try:
         _go_on(tally, options)
     except KeyboardInterrupt:

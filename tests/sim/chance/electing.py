@@ -5,7 +5,7 @@
 
 Everything is real, but for the threads and the clock. A leader may be killed, asked to stop, cut off from the server, or stand still as a
 whole and go on while somebody else leads. A process that ends is started again, as a Deployment would. The lease lies on a server of its
-own, so that a cluster at rest is one on which nothing changes.
+own, so that a cluster at rest is one on which nothing changes. Whose it is, is asked of that server and never of those who take part.
 """
 
 from collections.abc import Callable
@@ -23,76 +23,105 @@ from genericjob.reconcile.lease import Elector, Timings
 from genericjob.reconcile.metrics import Metrics
 from genericjob.reconcile.passing import WRITES, Call, Passing
 from genericjob.reconcile.process import Process
-from genericjob.reconcile.resources import LEASES, Key
+from genericjob.reconcile.resources import Key
 from sim import processes
-from sim.chance.hostile import Mortal, Streams
+from sim.chance.hostile import Mortal, Streams, Write
 from sim.chance.playing import Run
 from sim.chance.schedules import Schedule
 from sim.chance.trouble import ERRORS, Will
+from sim.scheduler import Stepped
 from sim.world import SteppedApi
 
 T = TypeVar("T")
 
+STEPS = frozenset(("cut_off", "freeze", "terminate", "refuse_lease", "lose_lease_answers"))
+"""That only these runs have."""
 LEASE = Key("default", "genericjob-controller")
 CANDIDATES = 2
-STEPS = frozenset(("cut_off", "freeze", "terminate", "refuse_lease"))
-"""That only these runs have."""
 RESTART = 1.0
 """Seconds until a process that has ended is started again."""
+PATIENCE = Timeouts().write
+"""Seconds after which a write is given up. The server is told, too: what has not arrived by then does not arrive."""
+
+
+class Register(Passing):
+    """The server's word on whose the lease is, and the judge of those who take it."""
+
+    def __init__(self, leases: MemoryApi, stepped: Stepped) -> None:
+        super().__init__(leases)
+        self._stepped = stepped
+        self.holder = ""
+        self.since = 0.0
+        """When the record was written last."""
+
+    def through(self, call: Call, do: Callable[[], T]) -> T:
+        """Let a call pass."""
+        answer: Any = do()
+        if call.verb in WRITES:
+            stored = answer.object if call.verb == "create" else answer
+            self._written(stored["spec"].get("holderIdentity") or "")
+        return answer  # type: ignore[no-any-return]
+
+    def _written(self, holder: str) -> None:
+        now = self._stepped.monotonic()
+        if self.holder not in ("", holder) and holder and now - self.since < Timings().lease:
+            told = f"10: {holder} takes the lease from {self.holder}, who wrote it {now - self.since:g} s ago"
+            self._stepped.fail(AssertionError(told))
+        self.holder, self.since = holder, now
 
 
 class Line:
     """What connects a process to its servers. While it is cut, requests find no way, and are given up after a while."""
 
-    def __init__(self, process: processes.Process, arrives: Callable[[float, Call, Callable[[], Any]], None]) -> None:
-        self._process, self._arrives = process, arrives
+    def __init__(self, process: processes.Process, cut: Callable[[float], None]) -> None:
+        """`cut` is told when it happens, and for how long."""
+        self._process, self._told = process, cut
         self._until = 0.0
-        self._will = Will()
-        self._after: int | None = None
-        """How many writes get through before it is cut."""
-        self._seconds = 0.0
-        self._sent = 0
+        self._seconds, self._after = 0.0, 0
 
-    def cut(self, seconds: float, will: Will, writes: int) -> None:
-        """Cut it, now or at one of the next writes, for so long. Of the writes that are on their way some may arrive all the same."""
-        self._seconds, self._will, self._after, self._sent = seconds, will, writes, 0
+    def cut(self, seconds: float, writes: int) -> None:
+        """Cut it for so long, now or at one of the next writes."""
+        self._seconds, self._after = seconds, writes
         if not writes:
             self._cut()
 
     def heal(self) -> None:
         """Nothing is in the way any more."""
-        self._until, self._after = 0.0, None
+        self._until, self._after = 0.0, 0
 
-    def carry(self, call: Call, do: Callable[[], T], patience: float) -> T:
-        """Let a call through, or not."""
-        if call.verb in WRITES and self._after:
-            self._after -= 1
-            if not self._after:
-                self._cut()
-        if self._process.crashed or self._process.monotonic() >= self._until:  # what is left of a dead one was beyond the cut
-            return do()
-        if call.verb in WRITES:
-            if self._sent in self._will.arrive:
-                self._arrives(self._will.late / (self._sent + 1), call, do)
-            self._sent += 1
-        self._process.sleep(patience)
-        raise lost_answer() if call.verb in WRITES else ApiError(NO_ANSWER, "Unreachable", "no answer in time")
+    def sends(self) -> None:
+        """A write begins its way."""
+        self._after = max(0, self._after - 1) if self._after != 1 else self._cut()
 
-    def _cut(self) -> None:
+    @property
+    def open(self) -> bool:
+        """Whether anything gets through. What is left of a dead process was beyond the cut."""
+        return self._process.crashed or self._process.monotonic() >= self._until
+
+    def _cut(self) -> int:
         self._process.stepped.note(f"{self._process.name} is cut off")
         self._until = self._process.monotonic() + self._seconds
+        self._told(self._seconds)
+        return 0
 
 
-class Through(Passing):
-    """A server at the other end of a line."""
+class Wire(Passing):
+    """A server at the other end of a line. `lost` is told of writes that do not get through."""
 
-    def __init__(self, api: Api, line: Line, patience: float) -> None:
+    def __init__(
+        self, api: Api, line: Line, process: processes.Process, patience: float, lost: Callable[[Callable[[], Any]], None]
+    ) -> None:
         super().__init__(api)
-        self._line, self._patience = line, patience
+        self._line, self._process, self._patience, self._lost = line, process, patience, lost
 
     def through(self, call: Call, do: Callable[[], T]) -> T:
-        """Let a call pass."""
-        return self._line.carry(call, do, self._patience)
+        """Let a call pass, or not."""
+        if self._line.open:
+            return do()
+        if call.verb in WRITES:
+            self._lost(do)
+        self._process.sleep(self._patience)
+        raise lost_answer() if call.verb in WRITES else ApiError(NO_ANSWER, "Unreachable", "no answer in time")
 
 
 class Candidate(Mortal):
@@ -100,29 +129,45 @@ class Candidate(Mortal):
 
     line: Line
     elector: Elector
-    whole: Process
-    holder: Callable[[], str]
-    """Whom the lease names."""
-    frozen: Callable[[], None]
+    program: Process
+    register: Register
+    sleeps: Callable[[], None] = staticmethod(lambda: None)
     """Called when it stands still."""
-    _freeze_at, _slept = 0, False
+    cut_will, lost = Will(), 0
+    """What becomes of its writes while it is cut off, and how many of them there were."""
 
-    def through(self, call: Call, do: Callable[[], T]) -> T:
-        """Let a call pass. WHO SENDS A WRITE HOLDS THE LEASE: asked of the server, which this process has no part in."""
-        if call.verb in WRITES and (holder := self.holder()) != self.name:
-            self._process.stepped.fail(AssertionError(f"10: {self.name} sends a {call.verb}, and {holder or 'nobody'} holds the lease"))
-        return super().through(call, do)
+    def __init__(self, api: Api, process: processes.Process) -> None:
+        super().__init__(api, process)
+        self._sent: dict[processes.SteppedThread, tuple[Call, float]] = {}
+        """What threads have sent, and when."""
+        self._freeze_at = 0
+        self._excused: list[Call] = []
+        """Writes that were on their way when it stood still: they arrive whenever it goes on."""
 
     @property
     def name(self) -> str:
         """By which the lease knows it."""
         return self._process.name
 
+    @property
+    def holds(self) -> bool:
+        """Whether the lease is its own."""
+        return self.register.holder == self.name
+
+    def through(self, call: Call, do: Callable[[], T]) -> T:
+        """Let a call pass. WHO SENDS A WRITE HOLDS THE LEASE."""
+        if call.verb in WRITES:
+            if not self.holds:
+                self._process.stepped.fail(AssertionError(f"10: {self.name} sends a {call.verb}, and {self._holder} holds the lease"))
+            self.line.sends()
+        return super().through(call, do)
+
     def freeze(self) -> None:
         """Stand still."""
-        self._slept = True
-        self._process.stepped.freeze(self._process)
-        self.frozen()
+        if not self.crashed and not self._process.frozen:
+            self._excused += [call for call, _ in self._under_way.values()]
+            self._process.stepped.freeze(self._process)
+            self.sleeps()
 
     def freeze_at(self, write: int) -> None:
         """Stand still just before the write of this number takes effect."""
@@ -130,12 +175,41 @@ class Candidate(Mortal):
 
     def thaw(self) -> None:
         """Go on."""
-        self._freeze_at = 0
         self._process.stepped.thaw(self._process)
+
+    def spare(self) -> None:
+        """Nothing is to happen to it after all."""
+        super().spare()
+        self._freeze_at = 0
+        self.line.heal()
+        self.thaw()
 
     def terminate(self) -> None:
         """As SIGTERM does: a thread reads it."""
-        self._process.start("signals", self.whole.stop)
+        self._process.start("signals", self.program.stop)
+
+    def arrives(self, call: Call) -> None:
+        """A write takes effect. THE LEASE NAMES ITS SENDER THEN, unless that was asleep meanwhile: nobody could know of it."""
+        if not self.holds and not any(call is known for known in self._excused):
+            raise AssertionError(f"10: a {call.verb} of {self.name} takes effect, and {self._holder} holds the lease")
+
+    @property
+    def sending(self) -> tuple[Call, float]:
+        """What the present thread has sent, and how many seconds are left until it gives it up."""
+        call, at = self._sent[self._process.stepped.me()]
+        return call, PATIENCE - (self._process.monotonic() - at)
+
+    @property
+    def _holder(self) -> str:
+        return self.register.holder or "nobody"
+
+    def _stepped(self, call: Call, do: Callable[[], Any]) -> Any:
+        me = self._process.stepped.me()
+        self._sent[me] = call, self._process.monotonic()
+        try:
+            return super()._stepped(call, do)
+        finally:
+            del self._sent[me]
 
     def _crash_if(self, write: int, when: Literal["before", "after"]) -> None:
         if (write, when) == (self._freeze_at, "before"):
@@ -144,24 +218,24 @@ class Candidate(Mortal):
         super()._crash_if(write, when)
 
     def _judge(self, call: Call) -> None:
-        """WHAT TAKES EFFECT does so while the lease names its sender. One that slept meanwhile comes late, and nobody could know of it."""
-        if call.verb not in WRITES or (holder := self.holder()) == self.name:
-            super()._judge(call)
-        else:
-            assert self._slept, f"10: a {call.verb} of {self.name} takes effect, and {holder or 'nobody'} holds the lease"
+        if call.verb in WRITES and self.line.open:
+            self.arrives(call)
+        if call.verb in WRITES and not self.holds:
             self.contract.expect(call)
+        else:
+            super()._judge(call)
 
 
 class _Witnessed(Elector):
-    """An elector whose success is known to the contract."""
+    """An elector whose success is known to others."""
 
-    led: Callable[[], None]
+    elected: Callable[[], None]
 
     def run(self, started: Callable[[], None]) -> None:
         """Take part."""
 
         def begin() -> None:
-            self.led()
+            self.elected()
             started()
 
         super().run(begin)
@@ -174,7 +248,8 @@ class ElectedRun(Run):
 
     def __init__(self, schedule: Schedule) -> None:
         super().__init__(schedule)
-        self._begin()
+        for _ in range(CANDIDATES):
+            self._begin()
 
     # -------------------------------------------------------------------------------------------- what happens to processes
 
@@ -187,20 +262,19 @@ class ElectedRun(Run):
 
     def cut_off(self, seconds: float, arrive: tuple[int, ...] = (), late: float = 0.0, writes: int = 0) -> None:
         """The leader is cut off from the server, now or at one of its next writes; what it had sent may arrive."""
-        self._hit("cut off")
-        self.leader.line.cut(seconds, Will(arrive, late), writes)
-        for plural in ("pods", "services", "genericjobs"):
-            self.leader.streams.hold(plural, seconds)
+        leader = self.leader
+        leader.cut_will, leader.lost = Will("cut off", arrive, late), 0
+        leader.line.cut(seconds, writes)
 
     def freeze(self, seconds: float, writes: int = 0) -> None:
         """The leader stands still for a while, whatever it was doing, now or at one of its next writes."""
         leader = self.leader
 
-        def frozen() -> None:
+        def sleeps() -> None:
             self._hit("stands still")
             self.cluster.agenda.after(seconds, leader.thaw)
 
-        leader.frozen = frozen
+        leader.sleeps = sleeps
         if writes:
             leader.freeze_at(leader.writes + writes)
         else:
@@ -213,55 +287,56 @@ class ElectedRun(Run):
             self.leader.terminate()
 
     def refuse_lease(self, code: int, times: int = 1, delay: float = 0.0) -> None:
-        """Some requests about the lease are answered with an error, at once or after a while."""
-        self._hit("lease refused")
-        self._faults.refuse(ERRORS[code](True), times=times, delay=delay)
+        """Some requests about the lease are answered with an error, at once or after a while, and do not happen."""
+        self._faults.refuse(ERRORS[code](True), times=times, delay=delay, when=self._noting("lease refused"))
+
+    def lose_lease_answers(self, times: int = 1, delay: float = 0.0) -> None:
+        """Some renewals happen, and their answers are lost."""
+        self._faults.lose(times=times, delay=delay, when=self._noting("lease answer lost"))
 
     # -------------------------------------------------------------------------------------------- who leads
 
     @property
     def leader(self) -> Candidate:
-        """Whoever may write; if nobody may, the one that is there for longest."""
-        alive = [found for found in self.controllers if not found.crashed]
-        return next((found for found in alive if found.elector.may_write()), alive[0] if alive else self.controllers[-1])
-
-    @leader.setter
-    def leader(self, found: Mortal) -> None:
-        """Nobody decides that here."""
+        """Whoever has the lease, or did so last; before there is one, anybody."""
+        alive = [found for found in self._candidates if not found.crashed]
+        return next((found for found in alive if found.holds), alive[0] if alive else self._candidates[-1])
 
     @property
-    def _standby(self) -> Candidate | None:
-        return next((found for found in self.controllers if not found.crashed and found is not self.leader), None)
-
-    @_standby.setter
-    def _standby(self, found: Mortal | None) -> None:
-        pass
+    def other(self) -> Candidate | None:
+        """One of those who wait."""
+        return next((found for found in self._candidates if not found.crashed and found is not self.leader), None)
 
     def led(self) -> bool:
-        """Whether there is a controller that leads."""
-        return self.leader.elector.may_write()
+        """Whether somebody leads."""
+        return self.leader.holds and not self.leader.crashed and self.stepped.monotonic() - self._register.since < Timings().renew
 
     # -------------------------------------------------------------------------------------------- inside
 
     @cached_property
-    def _leases(self) -> MemoryApi:
-        return MemoryApi(now=self.stepped.now, new_uid=self.stepped.new_uid, condition=self.stepped.bell)
+    def _candidates(self) -> list[Candidate]:
+        return []
+
+    @cached_property
+    def _register(self) -> Register:
+        leases = MemoryApi(now=self.stepped.now, new_uid=self.stepped.new_uid, condition=self.stepped.bell)
+        return Register(leases, self.stepped)
 
     @cached_property
     def _faults(self) -> FaultyApi:
-        return FaultyApi(self._leases, sleep=self.stepped.process("faults").sleep)
+        return FaultyApi(self._register, sleep=self.stepped.process("faults").sleep)
 
-    def _begin(self, *, leads: bool = True) -> Candidate:
+    def _begin(self) -> None:
         cluster, metrics, timings = self.cluster, Metrics(), Timings()
         process, streams = self.stepped.process("controller"), Streams(cluster.faults, self.stepped)
-        line = Line(process, self._later)
-        api = Candidate(Through(streams, line, Timeouts().write), process)
-        api.streams, api.contract, api.line, api.holder = streams, cluster.contract, line, self._holder
-        own = SteppedApi(Through(self._faults, line, timings.request), process)
+        line = Line(process, lambda seconds: self._cut(api, seconds))
+        api = Candidate(Wire(streams, line, process, PATIENCE, lambda send: self._lose(api, send)), process)
+        api.streams, api.contract, api.line, api.register = streams, cluster.contract, line, self._register
+        own = SteppedApi(Wire(self._faults, line, process, timings.request, lambda send: None), process)
         api.elector = elector = _Witnessed(own, LEASE, process.name, primitives=process, metrics=metrics, timings=timings)
-        elector.led = partial(cluster.contract.takes_over, process.name)
+        elector.elected = partial(cluster.contract.takes_over, process.name)
         api.assembly = made = cluster.assembly(api, Fenced(api, elector.may_write), process, metrics)
-        api.whole = Process(
+        api.program = Process(
             informers={"genericjobs": made.jobs, "pods": made.pods, "services": made.services},
             controllers=[made.controller],
             writer=made.writer,
@@ -271,33 +346,40 @@ class ElectedRun(Run):
             metrics=metrics,
             health=Health(),
         )
-        self._enrolled(api)
+        self._enrol(api)
+        self._candidates.append(api)
         process.start("main", partial(self._live, api))
-        return api
 
     def _live(self, api: Candidate) -> None:
         """From the beginning of a process to its end."""
-        lost = api.whole.run()
-        self._will, self._fault = Will(down=RESTART), "lease lost" if lost else "hand-over"
+        code = api.program.run()
+        why = "hand-over" if code == 0 else "lease lost" if api.elector.lost else "ended in haste"
+        api.will = Will(why, down=RESTART)
         api.crash()
 
     def _succeed(self) -> None:
-        if sum(not found.crashed for found in self.controllers) < CANDIDATES:
+        if sum(not found.crashed for found in self._candidates) < CANDIDATES:
             self._begin()
 
     def _mend(self) -> None:
         super()._mend()
         self._faults.heal()
-        for found in self.controllers:
-            found.thaw()
-            found.line.heal()
 
-    def _later(self, seconds: float, call: Call, do: Callable[[], Any]) -> None:
-        self.cluster.agenda.after(seconds, partial(self._arrives, (call, do)))
+    def _cut(self, api: Candidate, seconds: float) -> None:
+        self._hit("cut off")
+        for plural in ("pods", "services", "genericjobs"):
+            api.streams.hold(plural, seconds)
 
-    def _holder(self) -> str:
+    def _lose(self, api: Candidate, send: Callable[[], Any]) -> None:
+        """A write finds no way; or was beyond the cut already, and arrives."""
+        call, left = api.sending
+        if api.lost in api.cut_will.arrive and left > 0:
+            self.cluster.agenda.after(min(api.cut_will.late, left), partial(self._arrives, api, (call, send)))
+        api.lost += 1
+
+    def _arrives(self, sender: Mortal, write: Write) -> None:
         try:
-            spec = self._leases.get(LEASES, LEASE).get("spec") or {}
-        except ApiError:
-            return ""
-        return spec.get("holderIdentity") or ""
+            sender.arrives(write[0])
+        except AssertionError as error:
+            self.stepped.fail(error)
+        super()._arrives(sender, write)

@@ -239,3 +239,10 @@ def a_pod_comes_after_the_end_and_has_ended_when_it_is_seen(run: Run) -> None:
     run.until(mode="Restarting")
     run.switch(arrive=(0,), late=1.0)
     run.wait(seconds=1.0)
+
+
+@found(12, worker_0=(Program(seconds=1.0),), worker_1=(Program(seconds=1.0),))
+def an_expired_job_is_deleted_once(run: Run) -> None:
+    """News of its pods, which went with it, came before news of the job: it was looked at again, and deleted again."""
+    run.submit(types={"worker": 2}, ttlSecondsAfterFinished=5)
+    run.wait(seconds=20.0)

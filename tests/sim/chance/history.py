@@ -36,7 +36,7 @@ class Oracle(Contract):
         self._wishes: dict[str, set[str]] = {}
         """Clean-up policies that a job has, or had, by its UID: a controller may not have heard of the last one yet."""
         self._late: set[Try] = set()
-        """Tries whose pods a dead controller may still make."""
+        """Tries whose pods may still be made by a write that nobody expects any more."""
         self._begin()
 
     def _begin(self) -> None:
@@ -62,7 +62,7 @@ class Oracle(Contract):
                 self._wishes.setdefault(change.object.uid, set()).add(policy)
 
     def expect(self, call: Call) -> None:
-        """A write of a dead controller arrives. Its rank may have ended meanwhile, and nobody could know that it would run once more."""
+        """A write arrives that nobody expects any more. Its rank may have ended meanwhile, and now it runs once more."""
         if call.verb == "create" and call.resource.plural == "pods":
             self._late.add(_try(msgspec.json.decode(encode(call.body))["metadata"]))
 

@@ -25,6 +25,7 @@ from genericjob.reconcile.errors import ApiError
 from genericjob.reconcile.metrics import Metrics
 from genericjob.reconcile.passing import Call, Passing
 from sim.chance.history import Oracle
+from sim.chance.trouble import Will
 from sim.jobs import Cluster, Watched, job_kind
 from sim.node import Node, Script
 from sim.processes import Process
@@ -125,6 +126,7 @@ class Mortal(Watched):
     """The API as a controller sees it that is going to die, and what becomes of its writes then."""
 
     bequeath: Callable[["Mortal", list[Write]], None]
+    will = Will()
     assembly: Assembly
     streams: Streams
 
@@ -189,7 +191,7 @@ class Hostile(Cluster):
         return made
 
     def deliver(self, write: Write) -> None:
-        """A write arrives whose sender is dead."""
+        """A write arrives whose sender is dead, or has given it up."""
         call, do = write
         self.stepped.note("a late write arrives")
         self.oracle.expect(call)

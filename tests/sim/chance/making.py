@@ -1,7 +1,6 @@
 """Schedules by chance. The same seed makes the same schedule."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from random import Random
 from typing import Any, TypeVar
 
@@ -11,41 +10,15 @@ from sim.node import FOREVER, Program
 T = TypeVar("T")
 
 EPISODES, STORM = (2, 7), (8, 14)
-ELECTED, SLOW_READS = 0.15, 0.1
-"""Shares of the schedules."""
 CODES = (0, 0, 1, 3, 42, 137)
 MOMENTS = (0.0, 0.01, 0.05, 0.2, 0.5, 1.0, 2.0, 3.0, 5.0, 8.0, 12.0)
+ELECTION = (5.0, 18.0, 30.0)
+"""Moments in which a lease may change hands."""
 
 
 def schedule(seed: int) -> Schedule:
     """The schedule of a seed."""
-    return _with_more(_Making(Random(f"schedule {seed}")).schedule(seed), Random(f"more {seed}"))
-
-
-def _with_more(made: Schedule, random: Random) -> Schedule:
-    """What happens beside all that: answers are late, and in some, processes hold an election and lose it."""
-    elected, steps = random.random() < ELECTED, list(made.steps)
-    more = [[step("slow_reads", seconds=random.choice((0.2, 1.0, 4.0)))]] if random.random() < SLOW_READS else []
-    losses = range(random.randint(1, 3) if elected else 0)
-    more += [[_loss(random), step("wait", seconds=random.choice((0.0, 1.0, 5.0, 18.0, 45.0)))] for _ in losses]
-    for found in more:
-        place = random.randint(0, len(steps))
-        steps[place:place] = found
-    return replace(made, steps=tuple(steps), elected=elected)
-
-
-def _loss(random: Random) -> Step:
-    """One of the ways to lose a lease, or nearly."""
-    writes, pick = random.choice((0, 1, 1, 2, 3)), random.random()
-    if pick < 0.35:
-        return step("freeze", seconds=random.choice((3.0, 12.0, 16.0, 25.0, 40.0)), writes=writes)
-    if pick < 0.6:
-        return step("terminate")
-    if pick < 0.75:
-        code, times = random.choice((0, 409, 429, 500, 503)), random.choice((1, 3, 10))
-        return step("refuse_lease", code=code, times=times, delay=random.choice((0.0, 3.0)))
-    arrive = tuple(number for number in range(6) if random.random() < 0.5)
-    return step("cut_off", seconds=random.choice((5.0, 12.0, 25.0)), arrive=arrive, late=random.choice((0.0, 1.5, 4.0)), writes=writes)
+    return _Making(Random(f"schedule {seed}")).schedule(seed)
 
 
 class _Making:
@@ -57,6 +30,7 @@ class _Making:
             ({"worker": 1}, {"worker": 2}, {"worker": 2}, {"worker": 3}, {"ps": 1, "worker": 1}, {"ps": 1, "worker": 2})
         )
         self._gang = self._maybe(0.1)
+        self._elected = self._maybe(0.15)
         self._names = ["train"]
 
     def schedule(self, seed: int) -> Schedule:
@@ -73,6 +47,7 @@ class _Making:
             {f"{type}_{rank}": self._programs() for type, count in self._types.items() for rank in range(count)},
             latency=self._random.choice((0.0, 0.0, 0.05, 0.05, 0.3)),
             ends=self._maybe(0.5),
+            elected=self._elected,
         )
 
     def _maybe(self, chance: float) -> bool:
@@ -157,11 +132,13 @@ class _Making:
         causes, mode = self._happening()
         armed = [self._armed()] if self._maybe(0.35) else []
         meanwhile = [self._fault()] if self._maybe(0.45) else []
+        if self._elected and self._maybe(0.4):
+            (armed if self._maybe(0.6) else meanwhile).append(self._loss())
         seen = [step("until", name=self._name, mode=mode)] if mode and self._maybe(0.75) else [self._moment()]
         return [*armed, *causes, *seen, *meanwhile, *([self._moment()] if self._maybe(0.6) else [])]
 
     def _moment(self) -> Step:
-        return step("wait", seconds=self._random.choice(MOMENTS))
+        return step("wait", seconds=self._random.choice(ELECTION if self._elected and self._maybe(0.3) else MOMENTS))
 
     def _happening(self) -> tuple[list[Step], str]:
         """What happens, and what the job will be like then."""
@@ -234,17 +211,33 @@ class _Making:
             (5, self._refuse),
             (5, self._lose_answers),
             (2, lambda: step("slow", seconds=self._random.choice((0.0, 0.1, 1.0, 4.0)))),
+            (1, lambda: step("slow_reads", seconds=self._random.choice((0.2, 1.0, 4.0)))),
             (2, lambda: step("cut")),
             (2, lambda: step("forget")),
             (1, lambda: step("bookmark")),
             (5, self._late_stream),
-            (1, lambda: step("stutter", resource=self._random.choice(("pods", "genericjobs")), seconds=5.0)),
+            (1, lambda: step("stutter", resource=self._random.choice(("pods", "genericjobs", "services")), seconds=5.0)),
             (7, self._crash),
             (1, lambda: step("standby")),
             (3, self._switch),
             (1, lambda: step("jump", seconds=self._random.choice((-3600.0, -30.0, -2.0, 2.0, 30.0, 3600.0)))),
         )
         return self._one_of(pick)
+
+    def _loss(self) -> Step:
+        """One of the ways to lose a lease, or nearly."""
+        writes, late = self._random.choice((0, 1, 1, 2, 3)), self._late()
+        pick: tuple[tuple[float, Callable[[], Step]], ...] = (
+            (4, lambda: step("freeze", seconds=self._random.choice((3.0, 12.0, 16.0, 25.0, 40.0)), writes=writes)),
+            (3, lambda: step("terminate")),
+            (3, lambda: step("cut_off", seconds=self._random.choice((5.0, 12.0, 25.0)), arrive=self._some(), late=late, writes=writes)),
+            (1, lambda: step("refuse_lease", code=self._random.choice((0, 409, 429, 500, 503)), **self._lease_trouble())),
+            (1, lambda: step("lose_lease_answers", **self._lease_trouble())),
+        )
+        return self._one_of(pick)
+
+    def _lease_trouble(self) -> dict[str, Any]:
+        return {"times": self._random.choice((1, 3, 10)), "delay": self._random.choice((0.0, 3.0))}
 
     def _refuse(self) -> Step:
         verb, resource = self._random.choice(

@@ -15,9 +15,9 @@ from genericjob.reconcile.errors import ApiError
 from genericjob.reconcile.passing import WRITES, Call, Verb
 from genericjob.reconcile.resources import CUSTOM_RESOURCE_DEFINITIONS, RAW_PODS, RAW_SERVICES, Key
 from harness import podgroups
+from sim.chance.controllers import Controllers
 from sim.chance.coverage import mode_of
 from sim.chance.hostile import Hostile
-from sim.chance.leading import Leading
 from sim.chance.schedules import Schedule
 from sim.chance.trouble import ERRORS, RESOURCES
 from sim.jobs import NAMESPACE, RAW_JOBS
@@ -29,8 +29,8 @@ LATEST = 8.0
 """Seconds that a user waits to see something."""
 
 
-class Run(Leading):
-    """One run of a schedule."""
+class Run(Controllers):
+    """One run of a schedule, whoever leads."""
 
     def __init__(self, schedule: Schedule) -> None:
         self.schedule = schedule
@@ -153,7 +153,7 @@ class Run(Leading):
     def lag(self, resource: str, seconds: float, who: Literal["", "leader", "standby"] = "") -> None:
         """What happens to this resource is told later, to one controller or to all; of all resources if it is empty."""
         self._hit(f"{resource or 'all'} late" + (f" for the {who}" if who else ""))
-        chosen = {"leader": [self.leader], "standby": [self._standby] if self._standby else []}.get(who, self.controllers)
+        chosen = {"leader": [self.leader], "standby": [self.other] if self.other else []}.get(who, self.controllers)
         for plural in (resource,) if resource else ("pods", "services", "genericjobs"):
             for controller in chosen:
                 controller.streams.hold(plural, seconds)

@@ -1,5 +1,6 @@
 """What came of many schedules: figures, and a picture of which faults met jobs in which modes."""
 
+import hashlib
 import html
 from collections import Counter
 from collections.abc import Iterable
@@ -9,6 +10,8 @@ from typing import Any
 
 import msgspec
 
+import genericjob
+import sim
 from sim.chance.coverage import MODES
 from sim.chance.found import FOUND
 from sim.chance.trial import Trial
@@ -49,6 +52,8 @@ class Tally:
     hits: Counter[tuple[str, str]] = field(default_factory=Counter)
     sums: Counter[str] = field(default_factory=Counter)
     failures: list[Failure] = field(default_factory=list)
+    code: str = ""
+    """Of what they were schedules: the fingerprint of the controller and the simulation."""
 
     @property
     def count(self) -> int:
@@ -66,7 +71,9 @@ class Tally:
     def dump(self) -> bytes:
         """As JSON, to go on later."""
         hits = [(mode, fault, number) for (mode, fault), number in self.hits.items()]
-        return msgspec.json.encode({"first": self.first, "next": self.next, "hits": hits, "sums": self.sums, "failures": self.failures})
+        return msgspec.json.encode(
+            {"first": self.first, "next": self.next, "hits": hits, "sums": self.sums, "failures": self.failures, "code": self.code}
+        )
 
     @classmethod
     def load(cls, data: bytes) -> "Tally":
@@ -78,7 +85,17 @@ class Tally:
             Counter({(mode, fault): number for mode, fault, number in found["hits"]}),
             Counter(found["sums"]),
             msgspec.convert(found["failures"], list[Failure]),
+            found["code"],
         )
+
+
+def fingerprint() -> str:
+    """The same for the same controller and the same simulation."""
+    found = hashlib.sha256()
+    for package in (genericjob, sim):
+        for file in sorted(Path(package.__path__[0]).rglob("*.py")):
+            found.update(file.read_bytes())
+    return found.hexdigest()[:16]
 
 
 def counted(trial: Trial, processor: float) -> dict[str, Any]:

@@ -3,11 +3,13 @@
 import hashlib
 import logging
 import re
+import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from sim.chance.appointing import AppointedRun
 from sim.chance.electing import ElectedRun
 from sim.chance.playing import Run
 from sim.chance.schedules import Schedule
@@ -47,7 +49,7 @@ def play(schedule: Schedule, *, traced: bool = False, script: Callable[[Run], No
     """Play a schedule, its steps or a script in place of them, and judge it."""
     failure = ""
     with _listening() as heard:
-        run = ElectedRun(schedule) if schedule.elected else Run(schedule)
+        run: Run = ElectedRun(schedule) if schedule.elected else AppointedRun(schedule)
         try:
             (script or _steps)(run)
             run.heal()
@@ -55,7 +57,7 @@ def play(schedule: Schedule, *, traced: bool = False, script: Callable[[Run], No
         except SimulationError as error:
             failure = f"{type(error).__name__}: {error}" + (f" ({error.__cause__!r})" if error.__cause__ else "")
         except AssertionError as error:
-            failure = str(error)
+            failure = str(error) or f"assertion: {traceback.extract_tb(error.__traceback__)[-1].line}"
         finally:
             run.cluster.close()
         failure = "".join(heard[:1]) or failure  # what a controller survived is the cause of what came after
@@ -79,7 +81,7 @@ def _steps(run: Run) -> None:
 
 
 class _Ear(logging.Handler):
-    """Hears of exceptions that a controller survived. That a lease is lost is none."""
+    """Hears of errors that a controller survived. That a lease is lost is none."""
 
     def __init__(self) -> None:
         super().__init__(logging.ERROR)
@@ -87,8 +89,9 @@ class _Ear(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Take note."""
-        if record.exc_info:
-            self.heard.append(f"thread: {record.getMessage()}: {record.exc_info[1]!r}")
+        error = record.exc_info[1] if record.exc_info else None
+        if error or not record.getMessage().startswith("leader election lost"):
+            self.heard.append(f"thread: {record.getMessage()}: {error!r}")
 
 
 @contextmanager

@@ -25,6 +25,8 @@ ERRORS: dict[int, Callable[[bool], ApiError]] = {
 class Will:
     """What becomes of a controller's writes when it dies, and of its work."""
 
+    fault: str = "crash"
+    """What it dies of."""
     arrive: tuple[int, ...] = ()
     """Which of the writes on their way reach the server, by number."""
     late: float = 0.0

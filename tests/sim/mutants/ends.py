@@ -131,3 +131,17 @@ mutant(
     edit(JobController._is_unchanged, "return now is not None and", "return True or now is not None and"),
     first=("test_a_job_that_is_deleted_while_it_is_created_gets_no_more_pods",),
 )
+mutant(
+    "deletes_an_expired_job_twice",
+    "7",
+    "News of the pods that go with a job come before news of the job, and it is deleted once more.",
+    edit(JobController._delete, "self._expired.add(stored.uid)", "pass"),
+    first=("test_a_job_that_expires_is_deleted_once",),
+)
+mutant(
+    "believes_that_an_expired_job_is_gone",
+    "",
+    "A job whose delete was refused is kept for ever.",
+    edit(JobController._delete, "self._expired.discard(stored.uid)", "pass"),
+    first=("a_job_expires_although_the_server_refuses_it_once",),
+)

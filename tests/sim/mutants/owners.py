@@ -90,7 +90,7 @@ mutant(
     "expires_whatever_has_the_name",
     "2",
     "A job that has been over for long enough is deleted although somebody has changed it meanwhile.",
-    edit(JobController._expire, "resource_version=stored.resource_version", 'resource_version=""'),
+    edit(JobController._delete, "resource_version=stored.resource_version", 'resource_version=""'),
     first=("a_job_expires",),
 )
 mutant(

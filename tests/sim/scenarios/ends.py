@@ -4,8 +4,9 @@ from typing import Any
 
 import msgspec
 
+from genericjob.reconcile.errors import ApiError
 from genericjob.reconcile.resources import RAW_PODS, Key
-from sim.jobs import NAMESPACE, Cluster
+from sim.jobs import NAMESPACE, RAW_JOBS, Cluster
 from sim.node import FOREVER, Program
 from sim.scenarios.script import fails, ranks, scenario
 from sim.scenarios.servers import QUOTA
@@ -73,6 +74,15 @@ def a_job_expires(cluster: Cluster) -> None:
     cluster.reach_phase("Succeeded")
     cluster.stepped.advance(50)
     assert cluster.phase() == "Succeeded"
+
+
+@scenario("", ranks(other=Program()), "Succeeded", "Expired")
+def a_job_expires_although_the_server_refuses_it_once(cluster: Cluster) -> None:
+    """What was not deleted is not forgotten."""
+    cluster.faults.refuse(ApiError(500, "InternalError", "etcdserver: leader changed", unknown=True), "delete", resource=RAW_JOBS)
+    cluster.submit(types={"worker": 1}, ttlSecondsAfterFinished=20)
+    cluster.reach_phase("Succeeded")
+    cluster.reach(lambda: not cluster.phase())
 
 
 @scenario("Succeeded", ranks(worker_0=Program(5.0), other=FOREVER), "Succeeded", "FailedCreate")

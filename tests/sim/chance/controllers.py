@@ -1,5 +1,9 @@
-"""Those steps of a run that are about controllers: they die, stand by, take over, and have clocks that are wrong."""
+"""The controllers of a run: they die, have clocks that are wrong, and leave writes behind that arrive when nobody expects them.
 
+Who leads is said by a step (`appointing.py`) or by an election (`electing.py`).
+"""
+
+from abc import ABC, abstractmethod
 from collections import Counter
 from functools import partial
 from typing import Literal
@@ -10,7 +14,7 @@ from sim.chance.trouble import Will
 from sim.jobs import RAW_JOBS
 
 
-class Leading:
+class Controllers(ABC):
     """Controllers on a cluster, one of which leads."""
 
     RECOVERY = 10.0
@@ -24,16 +28,35 @@ class Leading:
         """How often which fault met a job in which mode."""
         self.crashes = 0
         self.controllers: list[Mortal] = []
-        self._will, self._fault = Will(), "crash"
-        self._standby: Mortal | None = None
         self._latency, self._reading = latency, 0.0
         self._jumps = [0.0]
-        self.leader = self._begin()
 
     @property
     def writes(self) -> int:
         """How many writes all controllers have sent."""
         return sum(found.writes for found in self.controllers)
+
+    # -------------------------------------------------------------------------------------------- who leads
+
+    @property
+    @abstractmethod
+    def leader(self) -> Mortal:
+        """Whoever leads, or did so last."""
+
+    @property
+    @abstractmethod
+    def other(self) -> Mortal | None:
+        """Another one that is there, if there is."""
+
+    @abstractmethod
+    def led(self) -> bool:
+        """Whether somebody leads."""
+
+    @abstractmethod
+    def _succeed(self) -> None:
+        """Time for a successor of one that is dead."""
+
+    # -------------------------------------------------------------------------------------------- what happens to them
 
     def crash(
         self,
@@ -44,25 +67,7 @@ class Leading:
         down: float = 0.0,
     ) -> None:
         """The controller dies, now or at one of its next writes; its successor begins after a while."""
-        self._will, self._fault = Will(arrive, late, down), "crash"
-        if writes:
-            self.leader.crash_at(self.leader.writes + writes, when)
-        elif not self.leader.crashed:
-            self.leader.crash()
-
-    def standby(self) -> None:
-        """Another controller stands by, with full caches."""
-        if self._standby is None:
-            self._standby = self._begin(leads=False)
-
-    def switch(self, arrive: tuple[int, ...] = (), late: float = 0.0, writes: int = 0) -> None:
-        """The leader is cut off, now or at one of its next writes, and another takes over at once; what the first had sent may arrive."""
-        if not self.leader.crashed:
-            self._will, self._fault = Will(arrive, late), "leader switch"
-            if writes:
-                self.leader.crash_at(self.leader.writes + writes, "before")
-            else:
-                self.leader.crash()
+        self._condemn(Will("crash", arrive, late, down), writes, when)
 
     def jump(self, seconds: float) -> None:
         """The controller's clock goes wrong."""
@@ -71,17 +76,34 @@ class Leading:
         self._jumps.append(seconds)
         self.cluster.oracle.skew = max(self._jumps) - min(self._jumps)
 
-    def led(self) -> bool:
-        """Whether there is a controller."""
-        return not self.leader.crashed
+    # -------------------------------------------------------------------------------------------- inside
 
-    def _begin(self, *, leads: bool = True) -> Mortal:
-        return self._enrolled(self.cluster.begin(leads=leads))
-
-    def _enrolled(self, found: Mortal) -> Mortal:
+    def _enrol(self, found: Mortal) -> None:
         found.latency, found.reading, found.bequeath = self._latency, self._reading, self._bequeath
         self.controllers.append(found)
-        return found
+
+    def _condemn(self, will: Will, writes: int, when: Literal["before", "after"]) -> None:
+        leader = self.leader
+        if not leader.crashed:
+            leader.will = will
+            if writes:
+                leader.crash_at(leader.writes + writes, when)
+            else:
+                leader.crash()
+
+    def _bequeath(self, dead: Mortal, writes: list[Write]) -> None:
+        """A controller dies. NO SCHEDULING POINT in here: its other threads would go on."""
+        self._hit(dead.will.fault)
+        self.crashes += 1
+        for number, write in enumerate(writes):
+            if number in dead.will.arrive:
+                self.cluster.agenda.after(dead.will.late / (number + 1), partial(self._arrives, dead, write))
+        self.cluster.agenda.after(dead.will.down, self._succeed)
+
+    def _arrives(self, sender: Mortal, write: Write) -> None:
+        """A write arrives that its sender has given up, or whose sender is dead."""
+        self._hit("late write")
+        self.cluster.deliver(write)
 
     def _mend(self) -> None:
         """All that live go on living."""
@@ -89,31 +111,6 @@ class Leading:
             controller.spare()
             controller.streams.heal()
             controller.jump(0.0)
-
-    def _bequeath(self, dead: Mortal, writes: list[Write]) -> None:
-        """A controller dies. NO SCHEDULING POINT in here: its other threads would go on."""
-        self._hit(self._fault)
-        self.crashes += 1
-        will, self._will = self._will, Will()
-        for number, write in enumerate(writes):
-            if number in will.arrive:
-                self.cluster.agenda.after(will.late / (number + 1), partial(self._arrives, write))
-        self.cluster.agenda.after(will.down, self._succeed)
-
-    def _arrives(self, write: Write) -> None:
-        self._hit("late write")
-        self.cluster.deliver(write)
-
-    def _succeed(self) -> None:
-        if not self.leader.crashed:
-            return
-        if self._standby is not None:
-            self.leader, self._standby = self._standby, None
-            self.leader.lead()
-        else:
-            self.leader = self._begin()
-
-    # -------------------------------------------------------------------------------------------- inside
 
     def _hit(self, fault: str, about: str = "") -> None:
         if not self.calm:
