@@ -32,8 +32,8 @@ class Judged:
         """Whether a rank has its outcome."""
         return rank.number in self._over
 
-    def of(self, rank: RankView) -> str:
-        """How a rank goes on that is started again; nothing if it is not."""
+    def again(self, rank: RankView) -> str:
+        """How a rank goes on that is started again, which its view knows from now on; nothing if it is not."""
         attempt, charged = self._ledger.attempt(rank.number), self._ledger.charged.get(rank.number, 0)
         if attempt <= rank.restarts:
             return ""

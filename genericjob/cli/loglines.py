@@ -45,10 +45,10 @@ def sources_of(rank: Rank, container: str = "") -> list[Source]:
     names = sorted(main, key=order.index) or init
     if container:
         names = [container] if container in (*main, *init) else []
-    return named(rank, rank.pod, names)
+    return labelled(rank, rank.pod, names)
 
 
-def named(rank: Rank, pod: Pod, names: Sequence[str]) -> list[Source]:
+def labelled(rank: Rank, pod: Pod, names: Sequence[str]) -> list[Source]:
     """The logs of these containers of a pod, with the label of its rank and, where that is not enough, their own names."""
     meta = pod["metadata"]
     alone = len(pod["spec"]["containers"]) == 1 and names == [pod["spec"]["containers"][0]["name"]]

@@ -21,7 +21,7 @@ from .failures import BAD_INPUT, CommandError
 from .following import Happening, Newsroom, follow, life_of
 from .get import why
 from .jobs import JOBS, Job, Name, find, key_of, status_of
-from .loglines import Line, Source, lines_of, named, sources_of
+from .loglines import Line, Source, labelled, lines_of, sources_of
 from .options import Context, Kubeconfig, Local, Namespace, Target, target
 from .ranks import ENDED, Pod, Rank, Ranks, Types, belongs, chosen, containers_of, how_it_failed, pods_of, ranks_of
 from .tables import PREFIXES, age, colourful, one_line, painted
@@ -154,7 +154,7 @@ def _print_previous(where: Target, ranks: Sequence[Rank], container: str, tail: 
         source
         for rank in ranks
         if rank.pod
-        for source in named(rank, rank.pod, [container] if container else [each["name"] for each in rank.pod["spec"]["containers"]])
+        for source in labelled(rank, rank.pod, [container] if container else [each["name"] for each in rank.pod["spec"]["containers"]])
     ]
     printer.expect(sources)
     with ThreadPoolExecutor(READERS) as pool:

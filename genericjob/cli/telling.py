@@ -277,7 +277,7 @@ class Teller:
         for key in [key for key in ended if only in (None, key)]:
             rank = self._ranks[key][1]
             judged = tasks.get(rank.type)
-            what = judged.of(rank) if judged else ""
+            what = judged.again(rank) if judged else ""
             if what or final or (judged and judged.is_over(rank)):
                 del ended[key]
                 how = "succeeded" if rank.phase == "Succeeded" else f"failed with exit code {rank.exit_code}"
