@@ -92,8 +92,11 @@ class Oracle(Contract):
     def _came_late(self, pod: Pod) -> bool:
         return Try(pod.owner_uid, pod.name, epoch(pod), attempt(pod)) in self._late
 
+    def _is_late(self, meta: dict[str, Any]) -> bool:
+        return _try(meta) in self._late
+
     def _not_alone(self, job: StoredJob, status: GenericJobStatus, rank: tuple[str, int], meta: dict[str, Any]) -> None:
-        if _try(meta) not in self._late:
+        if not self._is_late(meta):
             super()._not_alone(job, status, rank, meta)
 
     def _removes(self, key: Key, uid: str) -> None:
