@@ -246,3 +246,18 @@ def an_expired_job_is_deleted_once(run: Run) -> None:
     """News of its pods, which went with it, came before news of the job: it was looked at again, and deleted again."""
     run.submit(types={"worker": 2}, ttlSecondsAfterFinished=5)
     run.wait(seconds=20.0)
+
+
+@found(2, worker_1=(Program(seconds=0.3, taken="Disrupted"),))
+def a_late_create_is_of_a_rank_that_is_gone(run: Run) -> None:
+    """The judge, not the controller: a restart that was stored went with its rank, and a pod that comes for it is late, no more."""
+    run.install()
+    run.submit(types={"worker": 2}, scheduler={"t9kScheduler": {}})
+    run.until(mode="Running")
+    run.crash(writes=3, arrive=(1,), late=4.5)
+    run.edit(runMode={})
+    run.wait(seconds=1.0)
+    run.edit(runMode={"pause": {"enabled": True}})
+    run.until(mode="Paused")
+    run.resize(worker=0)
+    run.edit(runMode={"pause": {"enabled": False}})
