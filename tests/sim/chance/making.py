@@ -207,6 +207,7 @@ class _Making:
         return step("lag", resource=which, seconds=self._random.choice((0.5, 2.0, 5.0, 10.0)), who=who)
 
     def _fault(self) -> Step:
+        far = 120.0 if self._elected else 3600.0  # afterwards all wait for as long, and meanwhile a lease is renewed every other second
         pick: tuple[tuple[float, Callable[[], Step]], ...] = (
             (5, self._refuse),
             (5, self._lose_answers),
@@ -220,7 +221,7 @@ class _Making:
             (7, self._crash),
             (1, lambda: step("standby")),
             (3, self._switch),
-            (1, lambda: step("jump", seconds=self._random.choice((-3600.0, -30.0, -2.0, 2.0, 30.0, 3600.0)))),
+            (1, lambda: step("jump", seconds=self._random.choice((-far, -30.0, -2.0, 2.0, 30.0, far)))),
         )
         return self._one_of(pick)
 
