@@ -20,9 +20,10 @@ help: ## List the commands
 
 .PHONY: python
 python:
+	@$(if $(PYTHON),,echo "make: PYTHON is empty: it names a Python 3.11 or newer" >&2; exit 1)
 	@command -v $(PYTHON) >/dev/null || { echo "make: $(PYTHON) is missing: install Python 3.11 or newer" >&2; exit 1; }
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
-		|| { echo "make: $$($(PYTHON) --version) is too old: Python 3.11 or newer is needed (PYTHON=... names another one)" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 \
+		|| { echo "make: $(PYTHON) is not Python 3.11 or newer: install one, or name another (PYTHON=...)" >&2; exit 1; }
 
 $(READY): pyproject.toml constraints.txt | python
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null \

@@ -54,7 +54,9 @@ def delete(
     jobs = _named(where, names or [], problems, ignore=ignore_not_found) if names else everything(where, labels=selector)[0]
     if not jobs and not problems and not names:
         typer.echo(f"There are no jobs to delete in namespace {where.namespace} ({where.where}).", err=True)
-    going = [job for job in jobs if _delete(where, job, POLICIES[cascade], problems)]
+    # WHO NAMES NO JOB wants none of them to be there: one that another took along is no failure.
+    gone = [] if ignore_not_found or not names else problems
+    going = [job for job in jobs if _delete(where, job, POLICIES[cascade], gone)]
     for job in going if wait else ():
         if not any(state is None for state in life_of(where, JOBS, job, deadline=deadline)):
             raise CommandError(f"{key_of(job).name} is still there after {seconds:g} s: {_held(where, job)}", TIMED_OUT)
@@ -75,6 +77,7 @@ def _named(where: Target, names: list[str], problems: list[str], *, ignore: bool
 
 
 def _delete(where: Target, job: Job, propagation: Propagation, problems: list[str]) -> bool:
+    """Whether it was there; if not, that is one of the problems."""
     key = key_of(job)
     try:
         where.api.delete(JOBS, key, uid=job["metadata"]["uid"], propagation=propagation)

@@ -124,6 +124,12 @@ def runnable(sources: Sequence[str]) -> list[Document]:
     return documents
 
 
+def remarks(documents: Sequence[Document]) -> list[str]:
+    """What people should know of the templates of documents that can be run; of the rest the controller tells."""
+    found = [(document, problem) for document in documents for problem in problems(document)]
+    return [document.told(problem) for document, problem in found if ".template." in problem.field]
+
+
 def jobs_of(sources: Sequence[str], *, pods: bool) -> list[Document]:
     """The GenericJobs of files; raises BadInputError with all that is wrong with them, of their `pods` only where those matter."""
     documents = [document for document in read(sources) if document.kind == names.KIND]

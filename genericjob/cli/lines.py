@@ -134,7 +134,8 @@ def _why(problem: str | None, text: str, line: int) -> str:
     found = text.split("\n")[line : line + 1] if line >= 0 else []
     if found and re.match(r" *\t", found[0]):
         return "a tab: YAML is indented with spaces"
-    return problem or "this is not YAML"
+    quotes = "; a text with [ ] in it, such as $(replicas[worker]), is put in quotes inside a list" if found and "$(" in found[0] else ""
+    return f"{problem or 'this is not YAML'}{quotes}"
 
 
 def _check_depth(text: str) -> None:

@@ -59,7 +59,7 @@ def resume(
     where = target(kubeconfig, context, namespace, run)
     for job in [_open(find(where, name), "resumed") for name in names]:
         name, spec = key_of(job).name, job["spec"]
-        held = bool(((spec.get("runMode") or {}).get("pause") or {}).get("enabled"))
+        held = _held(job)
         if not held and not spec.get("suspend"):
             typer.echo(f"{name} is not paused")
             continue
@@ -117,6 +117,11 @@ def _waits(pod: Pod) -> bool:
     return found == "true"
 
 
+def _held(job: Job) -> bool:
+    """Whether the switch for a pause is on."""
+    return bool(((job["spec"].get("runMode") or {}).get("pause") or {}).get("enabled"))
+
+
 def _open(job: Job, what: str) -> Job:
     phase = status_of(job).phase
     if phase in FINAL_PHASES:
@@ -141,4 +146,6 @@ def _until_paused(where: Target, job: Job, deadline: float, seconds: float) -> N
             return
         if phase in FINAL_PHASES:
             raise CommandError(f"{name} has {phase.lower()} before it could be paused")
+        if not (_held(job) or job["spec"].get("suspend")):
+            raise CommandError(f"{name} was resumed by somebody else before it was paused")
     raise CommandError(f"{name} is not paused after {seconds:g} s: {why(job)}", TIMED_OUT)

@@ -28,7 +28,7 @@ from genericjob.local.serving import ApiServer
 from genericjob.reconcile.primitives import System
 from genericjob.reconcile.resources import Key
 
-from .documents import BadInputError, Document, runnable
+from .documents import BadInputError, Document, remarks, runnable
 from .engine import Engine
 from .programs import check_programs
 from .records import Records
@@ -99,7 +99,7 @@ class Run:
         self._winding_down = self._killing = self._closing = False
         self._primitives = System()
         self._view = RunView()
-        self._remarks: list[str] = []
+        self._remarks = remarks(documents)
         with ExitStack() as made:
             self._registration = self._register(documents, name)
             if self._registration:

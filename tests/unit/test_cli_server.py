@@ -234,6 +234,20 @@ def test_a_pause_that_does_not_come_in_time(api, call):
     assert (code, complaint.startswith("genericjob: train is not paused after 1 s")) == (3, True)
 
 
+def test_a_pause_that_somebody_else_ends_is_not_waited_for(api, call):
+    api.create(JOBS, a_job(), "default")
+    key = Key("default", "train")
+
+    def resume():
+        eventually(lambda: api.get(JOBS, key)["spec"].get("runMode"))
+        api.patch(JOBS, key, {"spec": {"runMode": {"pause": {"enabled": False}}}})
+
+    other = threading.Thread(target=resume)
+    other.start()
+    assert call("pause", "--run", "-", "train") == (1, "", "genericjob: train was resumed by somebody else before it was paused\n")
+    other.join()
+
+
 def test_a_pause_of_before_is_not_the_one_that_was_asked_for(api, call):
     made = api.create(JOBS, a_job(), "default").object
     api.replace_status(JOBS, Key("default", "train"), made | {"status": {"phase": "Paused", "observedGeneration": 1}})
@@ -254,6 +268,15 @@ def test_a_job_that_is_deleted_while_it_is_waited_for(api, call):
     assert call("wait", "--run", "-", "train") == (1, "train was deleted before it was over\n", "")
     timer.join()
     assert call("wait", "--run", "-", "nobody", "--for", "delete") == (0, "nobody is deleted\n", "")
+
+
+def test_a_job_that_goes_with_another_is_no_failure_of_who_wants_none(api, call):
+    first = api.create(JOBS, a_job("first"), "default").object
+    second = a_job("second")
+    owner = {"apiVersion": JOBS.api_version, "kind": JOBS.kind, "name": "first", "uid": first["metadata"]["uid"]}
+    second["metadata"]["ownerReferences"] = [owner]
+    api.create(JOBS, second, "default")
+    assert call("delete", "--run", "-", "--all") == (0, "first deleted\n", "")
 
 
 def test_what_a_job_made_can_be_left_behind(api, call):

@@ -118,6 +118,7 @@ BOMB = "\n".join(
     ("text", "line", "words"),
     [
         ("a: b\nc: }", 2, "did not find expected"),
+        ("args: [$(replicas[worker])]", 1, "is put in quotes inside a list"),
         ("a: 1\nb:\n  c: 1\n  d: 2\n  c: 3\n", 5, "c is there twice, first in line 3"),
         ("a: {b: 1,\n b: 2}", 2, "b is there twice, first in line 1"),
         ("a: 1\nb: *c\n", 2, "undefined alias"),

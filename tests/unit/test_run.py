@@ -173,6 +173,14 @@ def test_what_a_process_cannot_honour_is_said_once(go):
     assert said == ["j: not honoured here: image, livenessProbe, resources"]
 
 
+def test_what_a_template_was_hardly_meant_to_say_is_told(go):
+    outcome = go(job(replicas("w", 1, container("true", args=["$(rnk)"], arg=[]))))
+    (fields, variable) = (line for line in outcome.lines if "manifest.yaml" in line)
+    assert "warning: spec.replicaSpecs[0].template.spec.containers[0].arg: there is no such field; did you mean args?" in fields
+    assert "$(rnk) is no variable and stays as it is; did you mean $(rank)?" in variable
+    assert outcome.code == 0
+
+
 def test_output_is_shown_as_it_is(go):
     outcome = go(job(replicas("w", 1, container("echo '[red]:smile: {x} %s[/red] \\\\'"))))
     assert "w-0 | [red]:smile: {x} %s[/red] \\" in outcome.lines
