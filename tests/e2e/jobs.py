@@ -114,6 +114,16 @@ class Job:
         eventually(lambda: self.phase == phase)
         return self.status
 
+    def has_services(self, number):
+        """Wait until there are so many, which are created side by side with the pods, and return them."""
+
+        def enough():
+            found = self.services
+            assert len(found) == number, f"{self.key} has {len(found)} services, not {number}"
+            return found
+
+        return eventually(enough)
+
     def has_pods(self, number):
         """Wait until there are so many, none of them on its way out, and return them."""
 

@@ -155,7 +155,7 @@ def test_every_rank_is_found_under_its_own_name(apply, team):
     job = apply(TENSORFLOW)
     names = [f"generic-example-worker-{rank}" for rank in range(4)]
     job.has_pods(4)
-    services = job.services
+    services = job.has_services(4)
     assert sorted(services) == names
     for name in names:
         spec = services[name]["spec"]
@@ -174,7 +174,7 @@ def test_ports_that_lead_elsewhere_need_a_service_with_an_address(team):
     job = team.submit(a_job("served", replicas(2, args=["$(service.port[http])", "$(service.port[metrics])"]), service={"ports": ports}))
     pods = job.has_pods(2)
     assert pods["served-worker-1"]["spec"]["containers"][0]["args"] == ["80", "9090"]
-    for service in job.services.values():
+    for service in job.has_services(2).values():
         spec = service["spec"]
         assert spec["clusterIP"] not in ("", "None")
         assert spec["publishNotReadyAddresses"] is True
@@ -191,7 +191,7 @@ def test_a_job_whose_name_the_server_makes_up(team):
     assert len(job.name) == len("made-up-") + 5
     names = {f"{job.name}-worker-0", f"{job.name}-worker-1"}
     pods = job.has_pods(2)
-    assert set(pods) == set(job.services) == names
+    assert set(pods) == set(job.has_services(2)) == names
     assert {pod["metadata"]["labels"]["genericjob"] for pod in pods.values()} == {job.name}
     assert pods[f"{job.name}-worker-0"]["spec"]["containers"][0]["args"] == [f"{job.name}-worker-1"]
     job.run(0, 1)
@@ -228,7 +228,7 @@ def test_pods_and_services_say_whose_they_are(team):
     assert pod["metadata"]["ownerReferences"] == [owner]
     assert "finalizers" not in pod["metadata"]
     assert pod["spec"]["restartPolicy"] == "Never"
-    service = job.services["train-worker-0"]
+    service = job.has_services(1)["train-worker-0"]
     assert service["metadata"]["labels"] == ours
     assert service["metadata"]["ownerReferences"] == [owner]
 

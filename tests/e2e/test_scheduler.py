@@ -129,9 +129,12 @@ def test_the_group_is_kept_over_restarts_and_pauses(gang):
     job.has_pods(5)
     assert (uid(gang.group(job)), gang.group(job)["spec"]["minMember"]) == (uid(group), 5)
     (change,) = gang.record(job).writes("patch", resource="podgroups")
-    newest = [each for each in gang.record(job).creates() if each.received > change.received]
-    assert len(newest) == 5
-    assert all(each.received >= change.answered for each in newest)
+
+    def newest():
+        return [each for each in gang.record(job).creates() if each.received > change.received]
+
+    eventually(lambda: len(newest()) == 5)  # a pod is seen before it stands in the log
+    assert all(each.received >= change.answered for each in newest())
 
 
 @pytest.mark.usefixtures("with_groups")
