@@ -33,15 +33,20 @@ def test_who_leads_no_more_sends_nothing():
             cluster.reach_phase("Paused")
 
 
+def pauses_unheard(run):
+    """A job that still wants pods is paused, and the standby has not heard of it."""
+    run.refuse(code=403, verb="create", resource="pods", times=2)
+    run.submit(types={"worker": 2})
+    run.wait(seconds=0.5)
+    run.lag(resource="genericjobs", seconds=20.0, who="standby")
+    run.edit(runMode={"pause": {"enabled": True}})
+    run.until(mode="Paused")
+
+
 def test_who_takes_over_knows_first_what_its_predecessor_knew():
     def script(run):
         run.standby()
-        run.refuse(code=403, verb="create", resource="pods", times=2)
-        run.submit(types={"worker": 2})
-        run.wait(seconds=0.5)
-        run.lag(resource="genericjobs", seconds=20.0, who="standby")
-        run.edit(runMode={"pause": {"enabled": True}})
-        run.until(mode="Paused")
+        pauses_unheard(run)
         run.switch()
         run.wait(seconds=30.0)
 
@@ -135,12 +140,7 @@ def test_who_is_asked_to_stop_keeps_the_lease_until_its_writes_have_arrived():
 
 def test_who_takes_over_a_process_knows_first_what_its_predecessor_knew():
     def script(run):
-        run.refuse(code=403, verb="create", resource="pods", times=2)
-        run.submit(types={"worker": 2})
-        run.wait(seconds=0.5)
-        run.lag(resource="genericjobs", seconds=20.0, who="standby")
-        run.edit(runMode={"pause": {"enabled": True}})
-        run.until(mode="Paused")
+        pauses_unheard(run)
         run.terminate()
         run.wait(seconds=30.0)
 

@@ -9,7 +9,7 @@ own, so that a cluster at rest is one on which nothing changes. Whose it is, is 
 """
 
 from collections.abc import Callable
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, Literal, TypeVar
 
 from genericjob.local.faults import FaultyApi, lost_answer
@@ -91,18 +91,20 @@ class Line:
 
     def sends(self) -> None:
         """A write begins its way."""
-        self._after = max(0, self._after - 1) if self._after != 1 else self._cut()
+        if self._after:
+            self._after -= 1
+            if not self._after:
+                self._cut()
 
     @property
     def open(self) -> bool:
         """Whether anything gets through. What is left of a dead process was beyond the cut."""
         return self._process.crashed or self._process.monotonic() >= self._until
 
-    def _cut(self) -> int:
+    def _cut(self) -> None:
         self._process.stepped.note(f"{self._process.name} is cut off")
         self._until = self._process.monotonic() + self._seconds
         self._told(self._seconds)
-        return 0
 
 
 class Wire(Passing):
@@ -248,6 +250,10 @@ class ElectedRun(Run):
 
     def __init__(self, schedule: Schedule) -> None:
         super().__init__(schedule)
+        leases = MemoryApi(now=self.stepped.now, new_uid=self.stepped.new_uid, condition=self.stepped.bell)
+        self._register = Register(leases, self.stepped)
+        self._faults = FaultyApi(self._register, sleep=self.stepped.process("faults").sleep)
+        self._candidates: list[Candidate] = []
         for _ in range(CANDIDATES):
             self._begin()
 
@@ -312,19 +318,6 @@ class ElectedRun(Run):
         return self.leader.holds and not self.leader.crashed and self.stepped.monotonic() - self._register.since < Timings().renew
 
     # -------------------------------------------------------------------------------------------- inside
-
-    @cached_property
-    def _candidates(self) -> list[Candidate]:
-        return []
-
-    @cached_property
-    def _register(self) -> Register:
-        leases = MemoryApi(now=self.stepped.now, new_uid=self.stepped.new_uid, condition=self.stepped.bell)
-        return Register(leases, self.stepped)
-
-    @cached_property
-    def _faults(self) -> FaultyApi:
-        return FaultyApi(self._register, sleep=self.stepped.process("faults").sleep)
 
     def _begin(self) -> None:
         cluster, metrics, timings = self.cluster, Metrics(), Timings()
