@@ -24,6 +24,8 @@ PATIENCE = 120.0
 """Seconds that a script waits for anything."""
 SHORT = 5.0
 """Seconds of a program that are never made fewer."""
+UNSEEN = 40.0
+"""Seconds that a program goes on for a controller that says nothing of it: longer than any answer is withheld."""
 SCHEDULER = "twin"
 """Pods name it, so that the real one leaves them to us."""
 
@@ -73,7 +75,9 @@ class Theatre:
         if stage is not None:
             if resource is RAW_PODS:
                 stage.node.look(item)
-            stage.hear()
+                stage.hear()
+            else:
+                stage.hear(_running(item))
 
     def close(self):
         self.closing.set()
@@ -92,7 +96,7 @@ class Twin(Cluster):
         self.node = Nodes(theatre, self, script, lonely)
         self.stepped = Clock(self)
         self._news = threading.Condition()
-        self._heard = 0
+        self._heard, self._told = 0, set()
 
     def submit(self, name="train", namespace=NAMESPACE, **spec):
         """Create a job; its times are scaled."""
@@ -121,11 +125,23 @@ class Twin(Cluster):
                 self._news.wait_for(lambda heard=heard: self._heard != heard, 1.0)
             time.sleep(0.05)
 
-    def hear(self):
-        """Something happened in our namespace."""
+    def hear(self, running=frozenset()):
+        """Something happened in our namespace; a job may tell which pods run."""
         with self._news:
             self._heard += 1
+            self._told |= running
             self._news.notify_all()
+
+    def wait_told(self, uid, stopping):
+        """Until a job's status has told that this pod runs, or it is to stop."""
+        with self._news:
+            self._news.wait_for(lambda: uid in self._told or stopping(), UNSEEN)
+
+
+def _running(job):
+    """Which pods run, in the words of the controller."""
+    replicas = (replica for task in job.get("status", {}).get("tasks", ()) for replica in task.get("replicas", ()))
+    return {replica["uid"] for replica in replicas if replica["phase"] == "Running"}
 
 
 class Clock:
@@ -261,20 +277,25 @@ class Nodes:
         return node
 
     def _run(self, node, uid, program):
-        begin = partial(node.pods.find, uid)
-        if begin().stopping:
+        """Its seconds begin when the controller has told that it runs: what a script waits to see must not be over before."""
+        stopping = partial(self._stopping, node, uid)
+        if stopping():
             return
         node.run(uid)
         self._twin.hear()
         if program.exit_code is None and not program.taken:
             return
+        self._twin.wait_told(uid, stopping)
         self._sleep(program.seconds)
-        if begin().stopping:
+        if stopping():
             return
         if program.taken:
             node.evict(uid, disruption=program.taken == "Disrupted")
         else:
             node.finish(uid, program.exit_code)
+
+    def _stopping(self, node, uid):
+        return not node.pods.has(uid) or node.pods.find(uid).stopping
 
     def _sleep(self, seconds):
         """What is short is not shortened: a controller has to see it."""
