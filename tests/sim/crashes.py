@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Literal
+from zlib import crc32
 
 from genericjob.reconcile.passing import Call
 
@@ -17,6 +18,8 @@ MOST = 8
 """Writes on their way of which every subset is played; of more than these the rest is lost."""
 FEW = MOST if os.environ.get("SIM_SUBSETS") == "all" else 3
 """The same, unless time is no object: of more than these only nothing, everything, each alone, and each one missing."""
+EVERY = int(os.environ.get("SIM_EVERY", "1"))
+"""Of a run's writes only one in so many is where it crashes; another one in each scenario."""
 
 
 @dataclass
@@ -40,6 +43,7 @@ class Tally:
         return (
             f"{self.scenarios} scenarios, {self.points} crash points, {self.runs} runs with a crash, "
             f"up to {self.most} other writes on their way at a crash, every subset of up to {FEW}"
+            f"{f', at one write in {EVERY}' if EVERY > 1 else ''}"
         )
 
 
@@ -63,6 +67,11 @@ class Crash:
 
     def __str__(self) -> str:
         return f"crash {self.when} write {self.write}, and of what was on its way {list(self.arrive) or 'nothing'} arrived"
+
+
+def chosen(writes: int, scenario: str, every: int = EVERY) -> range:
+    """At which of a run's writes it crashes."""
+    return range(1 + crc32(scenario.encode()) % every, writes + 1, every)
 
 
 def crash_at(writes: Iterable[int], play: Callable[[Crash], None]) -> Tally:
