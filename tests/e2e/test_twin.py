@@ -15,7 +15,7 @@ from e2e.apart import Contender, apart
 from e2e.planted import PLANTED, Forgery
 from e2e.twin import Theatre
 from harness.configurations import Server
-from harness.controllers import account_kubeconfig
+from harness.controllers import USER, account_kubeconfig
 from harness.meddler import TROUBLE, Meddler, Mischief
 from harness.verdicts import history, judge, judged, read
 from sim.scenarios import SCENARIOS
@@ -145,6 +145,13 @@ def test_violations_that_are_put_into_the_same_log_are_found(world, evening, pla
     log = Forgery(world.plane.audit_log, {name: twin.namespace for name, (twin, _) in evening.endings.items()})
     plant(log)
     assert clause in {each.clause for each in judged(history(log.lines))}
+
+
+def test_whatever_the_controller_read_was_the_newest_state(world, evening):
+    """A server may answer from a cache that is behind only if the request names a version."""
+    reads = world.audit.requests(user=USER, verbs={"get", "list"})
+    assert {"pods", "services", "genericjobs"} <= {each.resource for each in reads}
+    assert [each.uri for each in reads if "resourceVersion" in each.uri] == []
 
 
 def test_no_rank_ran_twice_at_a_time_on_any_node(world, evening):

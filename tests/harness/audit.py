@@ -38,6 +38,8 @@ class Request(msgspec.Struct, frozen=True):
     received: datetime
     answered: datetime
     agent: str
+    uri: str = ""
+    """The path and what was asked of it."""
     credential: str = ""
     """Which token of an account it came with: processes that share an account differ in this."""
     sent: Any = None
@@ -158,6 +160,7 @@ class _Line(msgspec.Struct, rename="camel"):
     response_status: Answer = msgspec.field(default_factory=Answer)
     annotations: dict[str, str] = msgspec.field(default_factory=dict)
     user_agent: str = ""
+    uri: str = msgspec.field(default="", name="requestURI")
     request_object: Any = None
     response_object: Any = None
 
@@ -179,6 +182,7 @@ def _request(line: _Line) -> Request:
         received=line.request_received_timestamp,
         answered=line.stage_timestamp,
         agent=line.user_agent,
+        uri=line.uri,
         credential=next(iter(line.user.extra.get(CREDENTIAL, ())), ""),
         sent=line.request_object,
         stored=line.response_object,

@@ -216,6 +216,7 @@ class _Making:
             (2, lambda: step("cut")),
             (2, lambda: step("forget")),
             (1, lambda: step("bookmark")),
+            (1, lambda: step("behind", seconds=self._random.choice((0.5, 2.0, 8.0)), times=self._random.choice((1, 3, 6)))),
             (5, self._late_stream),
             (1, lambda: step("stutter", resource=self._random.choice(("pods", "genericjobs", "services")), seconds=5.0)),
             (7, self._crash),

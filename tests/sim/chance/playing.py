@@ -19,7 +19,7 @@ from sim.chance.controllers import Controllers
 from sim.chance.coverage import mode_of
 from sim.chance.hostile import Hostile
 from sim.chance.schedules import Schedule
-from sim.chance.trouble import ERRORS, RESOURCES
+from sim.chance.trouble import ERRORS, RESOURCES, TOO_LARGE
 from sim.jobs import NAMESPACE, RAW_JOBS
 from sim.node import FOREVER, Program
 
@@ -157,6 +157,13 @@ class Run(Controllers):
         for plural in (resource,) if resource else ("pods", "services", "genericjobs"):
             for controller in chosen:
                 controller.streams.hold(plural, seconds)
+
+    def behind(self, seconds: float, times: int = 1) -> None:
+        """Watches go on at another server that is behind: it knows nothing yet of where they stood, and tells what happens later."""
+        self._hit("server behind")
+        self.cluster.faults.refuse(TOO_LARGE, "watch", times=times)
+        self.lag("", seconds)
+        self.cluster.oracle.cut()
 
     def stutter(self, resource: str, seconds: float) -> None:
         """What happens to this resource is told twice."""

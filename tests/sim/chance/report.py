@@ -23,12 +23,12 @@ SHADES = ("#f6f8fa", "#dbeafe", "#bfdbfe", "#93c5fd", "#60a5fa", "#3b82f6", "#25
 
 INTRODUCTION = """A schedule is what users, programs, the server, the network and clocks do to jobs, decided by a seed: jobs are created,
 edited, paused, resumed, debugged, resized, deleted and created again; programs end, wait and are taken away, nodes are lost; the server
-refuses, is slow, loses answers before and after it acted, forgets; streams lag behind, each for itself, break and repeat themselves;
-controllers die with writes on their way that arrive seconds later or never, hand over to others, and have clocks that are wrong. In one of
-seven they are two whole processes with a lease, and the leader is cut off, stands still, or is asked to stop. The controller is the real
-one, with its threads, on the server in memory and a virtual clock. Every write is judged by the contract and every status by a reference
-model as well. Then everything is healed: within minutes nobody may write any more, and every job must have ended, be paused, or run with
-all its pods.
+refuses, is slow, loses answers before and after it acted, forgets; streams lag behind, each for itself, break, repeat themselves, and go
+on at a server that is behind; controllers die with writes on their way that arrive seconds later or never, hand over to others, and have
+clocks that are wrong. In one of seven they are two whole processes with a lease, and the leader is cut off, stands still, or is asked to
+stop. The controller is the real one, with its threads, on the server in memory and a virtual clock. Every write is judged by the contract
+and every status by a reference model as well. Then everything is healed: within minutes nobody may write any more, and every job must have
+ended, be paused, or run with all its pods.
 
 `python -m sim.chance --first SEED --count 1` (with `tests` on the path) plays a seed again, always in the same way, and makes it smaller
 if it fails."""

@@ -123,7 +123,7 @@ def _steps(step: Step) -> Iterator[Step]:
 NEEDED = frozenset(
     (
         *(("submit", name) for name in ("types",)),
-        *((do, "seconds") for do in ("wait", "slow", "slow_reads", "freeze", "cut_off", "lag", "stutter", "jump")),
+        *((do, "seconds") for do in ("wait", "slow", "slow_reads", "freeze", "cut_off", "lag", "behind", "stutter", "jump")),
         ("refuse_lease", "code"),
         *((do, "resource") for do in ("lag", "stutter")),
         *((do, "name") for do in ("kill", "drain", "lose", "delete_pod", "delete_service")),
