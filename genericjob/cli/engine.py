@@ -9,6 +9,7 @@ from genericjob.api import crd
 from genericjob.api.names import JobIdentity, replica_name
 from genericjob.jobs.assembly import Assembly
 from genericjob.jobs.podgroups import POD_GROUPS
+from genericjob.jobs.policies import POLICIES
 from genericjob.jobs.resource import JOBS, StoredJob
 from genericjob.local.addresses import Addresses
 from genericjob.local.kubelet import GRACE, Kubelet, Output
@@ -80,7 +81,7 @@ class Engine:
         notice: Callable[[Key, str], None] = lambda pod, text: None,
         logs: LogFiles | None = None,
     ) -> None:
-        self.api = MemoryApi()
+        self.api = MemoryApi(policies=POLICIES)
         self.api.create(CUSTOM_RESOURCE_DEFINITIONS, crd.definition())
         self.api.create(CUSTOM_RESOURCE_DEFINITIONS, _any(POD_GROUPS))  # gangs are easy here: everybody fits
         self.addresses = Addresses()

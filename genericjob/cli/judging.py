@@ -1,7 +1,7 @@
 """All that a server and the controller would say about an object, without either.
 
 In the order in which a cluster would: what the server does not know, what its schema and its rules refuse (the API in memory has the
-schema, `api/creation.py` the rules), what the controller warns about, and what becomes of the pods and services when it creates them.
+schema, `api/validation.py` the rules), what the controller warns about, and what becomes of the pods and services when it creates them.
 Unlike a cluster it does not stop at the first.
 """
 
@@ -12,10 +12,10 @@ from functools import cache
 from typing import Any
 
 from genericjob.api import crd, names
-from genericjob.api.creation import broken
 from genericjob.api.names import JobIdentity
 from genericjob.api.spec import InvalidSpecError, parse
 from genericjob.api.status import GenericJobStatus
+from genericjob.api.validation import broken
 from genericjob.jobs.decide import remarks
 from genericjob.jobs.job import Design, Job
 from genericjob.jobs.resource import JOBS
@@ -212,7 +212,7 @@ def _step(value: Any, path: str) -> str:
 
 
 def _job(job: Mapping[str, Any], refused: Sequence[Finding]) -> Iterator[Finding]:
-    rules = [Finding(field, message) for field, message in broken(job)]
+    rules = [Finding(field, rule.message) for field, rule in broken(job)]
     yield from rules
     try:
         spec = parse(job.get("spec"))

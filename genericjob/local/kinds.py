@@ -5,6 +5,7 @@ A `Kind` is a value: flags and functions. The verbs in `memory.py` are the same 
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from genericjob.reconcile.errors import Cause
 from genericjob.reconcile.resources import Resource
@@ -35,6 +36,10 @@ def keep_spec(new: Draft, old: Draft) -> None:
 
 def _leave(new: Draft, old: Draft) -> None:
     """Take the new object as it is."""
+
+
+Policy = Callable[[Mapping[str, Any], Mapping[str, Any] | None], Iterable[Cause]]
+"""What somebody who knows more of a kind than its schema says has against a new object, or against a change."""
 
 
 def _fine(new: Draft, old: Draft | None) -> Iterable[Cause]:

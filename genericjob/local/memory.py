@@ -4,7 +4,8 @@ The verbs read requests, find the table of the kind and hand over: writes to `wr
 One lock guards everything; objects are decoded outside it, by the same codecs that read a real server's answers.
 
 What differs from a real cluster, on purpose: managedFields are not kept; server-side apply and dry runs do not exist; admission is the
-life cycle of namespaces; CEL is not evaluated (`schema.py`); built-in kinds are known in outline (`shapes.py`); events do not expire.
+life cycle of namespaces; CEL is not evaluated (`schema.py`), and `policies` stand for it; built-in kinds are known in outline
+(`shapes.py`); events do not expire.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -12,7 +13,7 @@ from datetime import UTC, datetime
 from ipaddress import IPv4Address
 from itertools import count
 from threading import Condition, RLock
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Any, Literal, TypeVar
 
 import msgspec
@@ -23,7 +24,7 @@ from genericjob.reconcile.resources import Key, Resource
 
 from . import bodies, builtin, custom, names, paging, patches, refusals
 from .drafts import Draft, decode
-from .kinds import Kind, plain
+from .kinds import Kind, Policy, plain
 from .selectors import selector
 from .store import Store, Table, Version
 from .views import presented
@@ -48,6 +49,7 @@ class MemoryApi:
 
     `now`, `new_uid` and `seed` (of generated names) make runs repeatable, `condition` makes what watches wait on, `history` is how many
     changes of a kind can be watched, and `collect` says when the controller manager's work is done: after every write, or in `collect()`.
+    `policies`, by group and plural, stand for rules that a definition has in CEL.
     """
 
     def __init__(
@@ -59,12 +61,13 @@ class MemoryApi:
         collect: Collecting = "at once",
         history: int = 10_000,
         condition: Callable[[Any], Condition] = Condition,
+        policies: Mapping[tuple[str, str], Policy] = MappingProxyType({}),
     ) -> None:
         self._now = now
         self._lock = RLock()
         self._store = Store(history=history, condition=lambda: condition(self._lock))
         self._horizon = Horizon(lambda: self._store.version)
-        self._writer = Writer(self._store, now=now, new_uid=new_uid, seed=seed)
+        self._writer = Writer(self._store, policies, now=now, new_uid=new_uid, seed=seed)
         self._writing = _Writing(self._lock, self._writer.collector.collect if collect == "at once" else lambda: None)
         addresses = count(int(FIRST_ADDRESS))
         for kind in (*builtin.kinds(lambda: str(IPv4Address(next(addresses)))), custom.definition_kind()):

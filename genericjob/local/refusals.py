@@ -1,6 +1,6 @@
 """How the server says no: one function for each of its refusals, with the code and reason of the real one."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from genericjob.reconcile.errors import ApiError, Cause
@@ -12,6 +12,16 @@ class Named(Protocol):
     """What messages call a kind."""
 
     @property
+    def group(self) -> str:
+        """`batch`; empty for the core group."""
+        ...
+
+    @property
+    def kind(self) -> str:
+        """`Pod`, `Job`."""
+        ...
+
+    @property
     def full_name(self) -> str:
         """`pods`, `jobs.batch`."""
         ...
@@ -20,6 +30,12 @@ class Named(Protocol):
     def full_kind(self) -> str:
         """`Pod`, `Job.batch`."""
         ...
+
+
+class InvalidError(ApiError):
+    """A refusal that kubectl tells in words of its own, for which it has to know of what."""
+
+    about: Mapping[str, str]
 
 
 def no_such_kind(name: str) -> ApiError:
@@ -71,7 +87,10 @@ def conflict(kind: Named, name: str, why: str) -> ApiError:
 def invalid(kind: Named, name: str, causes: Sequence[Cause]) -> ApiError:
     """The object breaks its kind's rules."""
     told = ", ".join(f"{cause.field}: {cause.message}" for cause in causes)
-    return ApiError(422, "Invalid", f'{kind.full_kind} "{name}" is invalid: {f"[{told}]" if len(causes) > 1 else told}', causes=causes)
+    text = f'{kind.full_kind} "{name}" is invalid: {f"[{told}]" if len(causes) > 1 else told}'
+    error = InvalidError(422, "Invalid", text, causes=causes)
+    error.about = {"name": name, "group": kind.group, "kind": kind.kind}
+    return error
 
 
 def does_not_apply(why: object) -> ApiError:

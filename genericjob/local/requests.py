@@ -71,7 +71,8 @@ def refusal(error: ApiError) -> Answer:
 def status_of(error: ApiError) -> dict[str, Any]:
     """An error as the object that servers make of it."""
     causes = [{"reason": cause.reason, "message": cause.message, "field": cause.field} for cause in error.causes]
-    details = ({"causes": causes} if causes else {}) | ({"retryAfterSeconds": int(error.retry_after)} if error.retry_after else {})
+    details: dict[str, Any] = {**error.about} if isinstance(error, refusals.InvalidError) else {}
+    details |= ({"causes": causes} if causes else {}) | ({"retryAfterSeconds": int(error.retry_after)} if error.retry_after else {})
     told = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": error.message, "reason": error.reason}
     return told | ({"details": details} if details else {}) | {"code": error.code or 500}
 

@@ -5,17 +5,19 @@ Admission, preconditions, the kind's own preparation, the checks, the store. Who
 
 import os
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
+from typing import Any
 
 from genericjob.reconcile.api import Propagation
+from genericjob.reconcile.errors import Cause
 from genericjob.reconcile.resources import Key
 
 from . import custom, deletion, names, refusals
 from .deletion import Ending
 from .drafts import Draft, written
 from .garbage import Collector
-from .kinds import Kind
+from .kinds import Kind, Policy
 from .store import Store, Table, Version
 from .views import drafted, presented
 
@@ -35,8 +37,16 @@ def random_uid() -> str:
 class Writer:
     """Creates, updates and ends objects: for requests, and for the collector."""
 
-    def __init__(self, store: Store, *, now: Callable[[], datetime], new_uid: Callable[[], str], seed: int | None) -> None:
-        self._store = store
+    def __init__(
+        self,
+        store: Store,
+        policies: Mapping[tuple[str, str], Policy],
+        *,
+        now: Callable[[], datetime],
+        new_uid: Callable[[], str],
+        seed: int | None,
+    ) -> None:
+        self._store, self._policies = store, policies
         self._now = now
         self._new_uid = new_uid
         self._suffixes = random.Random(seed)  # noqa: S311 - names, not secrets
@@ -77,7 +87,7 @@ class Writer:
         meta.deletion_timestamp = meta.deletion_grace_period_seconds = None
         (prepare or kind.creating)(draft)
         problems = [*names.problems(meta, kind.name, namespaced=kind.namespaced, core=kind.core), *kind.check(draft, None)]
-        if problems:
+        if problems := problems or [*self._against(kind, draft, None)]:
             raise refusals.invalid(kind, meta.name, problems)
         if meta.resource_version.strip("0") and meta.resource_version.isdigit():
             raise refusals.unexpected("resourceVersion should not be set on objects to be created", wrote=True)
@@ -101,9 +111,14 @@ class Writer:
         if new.meta != old.meta:
             problems += names.problems(new.meta, names.path_segment, namespaced=kind.namespaced, core=kind.core)
             problems += names.update_problems(new.meta, old.meta)
-        if problems:
+        if problems := problems or [*(() if subresource else self._against(kind, new, old))]:
             raise refusals.invalid(kind, found.key.name, problems)
         return self._changed(found, kind, new, old)
+
+    def _against(self, kind: Kind, new: Draft, old: Draft | None) -> Iterable[Cause]:
+        """What a policy has against it. As on the real server it is asked about what has the right types."""
+        policy = self._policies.get(kind.place)
+        return policy(_document(new), _document(old) if old else None) if policy else ()
 
     def _changed(self, found: Version, kind: Kind, new: Draft, old: Draft) -> bytes:
         """Store it, unless nothing changed, or the object was only waiting for this."""
@@ -178,6 +193,11 @@ class Writer:
         kinds = list(custom.kinds_of(definition))
         if kinds:
             self._store.add(kinds, custom.storage_version(definition))
+
+
+def _document(draft: Draft) -> dict[str, Any]:
+    """As far as policies look at it."""
+    return {**draft.rest, "metadata": {"name": draft.meta.name}}
 
 
 def _keep_what_is_fixed(new: Draft, old: Draft) -> None:

@@ -98,6 +98,13 @@ def test_labels_patches_and_deletions_of_pods_work(talk):
     eventually(lambda: talk("get", "pod", "j-w-0", "-o", "jsonpath={.metadata.uid}", "--ignore-not-found")[1] not in ("", before))
 
 
+def test_what_a_cluster_refuses_is_refused_here_in_the_same_words(talk):
+    patch = '[{"op": "replace", "path": "/spec/replicaSpecs/0/replicas", "value": 5}]'
+    code, _, error = talk("patch", "gj", "j", "--type=json", "--patch", patch)
+    why = "types and numbers of replicas can be changed only while the job is paused and status.phase says so"
+    assert (code, error) == (1, f'The GenericJob "j" is invalid: spec.replicaSpecs: Forbidden: {why}\n')
+
+
 def test_what_cannot_work_says_so_in_one_sentence(talk):
     code, _, error = talk("exec", "j-w-1", "--", "ls")
     assert (code, "exec is not possible in a local run" in error) == (1, True)

@@ -6,11 +6,19 @@ the models let it pass. A change is two or more documents: what a job is, with i
 one all but the last are let pass. A job whose pods are refused is let pass itself: nobody but who makes the pods looks into templates.
 """
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+import pytest
 import yaml
+
+from genericjob.reconcile.api import Api
+from genericjob.reconcile.errors import ApiError
+from genericjob.reconcile.resources import Key
+
+from .definitions import GENERIC_JOBS
 
 CORPUS: Final = Path(__file__).parents[1] / "corpus"
 BLIND: Final = "Only the server sees it: "
@@ -62,3 +70,60 @@ def _read(path: Path) -> Manifest:
             break
         comments.append(line.removeprefix("# "))
     return Manifest(path, tuple(comments), tuple(yaml.safe_load_all(text)))
+
+
+class Writer:
+    """Somebody who writes jobs as kubectl does, which has unknown fields refused."""
+
+    def __init__(self, server: Api, namespace: str) -> None:
+        self.server, self.namespace = server, namespace
+        self.written: list[Key] = []
+
+    def create(self, job: dict[str, Any]) -> dict[str, Any]:
+        """Create a job."""
+        made = self.server.create(GENERIC_JOBS, job, self.namespace, field_validation="Strict").object
+        self.written.append(self.key(made))
+        return self._tell(made, job)
+
+    def change(self, old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
+        """Put one in the place of another."""
+        metadata = new["metadata"] | {"resourceVersion": old["metadata"]["resourceVersion"]}
+        return self._tell(self.server.replace(GENERIC_JOBS, self.key(old), new | {"metadata": metadata}), new)
+
+    def walk(self, documents: Sequence[dict[str, Any]]) -> dict[str, Any]:
+        """Create a job and change it, document by document."""
+        job = self.create(documents[0])
+        for document in documents[1:]:
+            job = self.change(job, document)
+        return job
+
+    def key(self, job: dict[str, Any]) -> Key:
+        """Where a job is."""
+        return Key(self.namespace, job["metadata"]["name"])
+
+    def _tell(self, job: dict[str, Any], wanted: dict[str, Any]) -> dict[str, Any]:
+        """Write the status that a manifest has, in the controller's place."""
+        status = wanted.get("status")
+        return self.server.patch(GENERIC_JOBS, self.key(job), {"status": status}, subresource="status") if status else job
+
+
+def refusal(manifest: Manifest, call: Callable[..., object], *args: object) -> ApiError:
+    """See that a write is refused for the field and in the words that the file names."""
+    with pytest.raises(ApiError) as caught:
+        call(*args)
+    error = caught.value
+    assert error.refused, error
+    assert manifest.field in error.message
+    assert manifest.words in error.message
+    if error.causes:  # unknown fields are found before there are any
+        assert manifest.field in [cause.field for cause in error.causes]
+    return error
+
+
+def see_that_it_became(manifest: Manifest, job: dict[str, Any]) -> None:
+    """What the last document says of replicas and of the run mode."""
+    kept, given = job["spec"], manifest.documents[-1]["spec"]
+    assert [(one["type"], one["replicas"]) for one in kept["replicaSpecs"]] == [
+        (one["type"], one.get("replicas", 1)) for one in given["replicaSpecs"]
+    ]
+    assert kept.get("runMode", {}).keys() == given.get("runMode", {}).keys()

@@ -1,0 +1,165 @@
+"""The rules of `admission.py` in Python: for whoever judges a manifest without a server, and for the API in memory, which knows no CEL.
+
+Unlike the server they are also asked of a job that has the wrong types somewhere: all that is wrong is to be told at once. What has the
+wrong type counts as absent here.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from .admission import RULES, Rule
+from .names import NAME_LIMIT, replica_name
+from .spec import MAX_REPLICAS
+
+_SERVICE_NAME = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
+NEW: Mapping[str, Any] = {}
+"""In the place of what was there before, where nothing was."""
+
+
+@dataclass(frozen=True)
+class Likeness:
+    """A rule: what holds of a value, and how to tell that nothing is new about it. What cannot be changed has the second alone."""
+
+    holds: Callable[[Any], bool] = lambda value: False
+    unchanged: Callable[[Any, Any], bool] = lambda value, old: False
+
+    def broken(self, rule: Rule, value: Any, old: Any) -> bool:
+        """Whether a value breaks it, in the place of another one or of nothing."""
+        if old is NEW:
+            return rule.asked != "at a change" and not self.holds(value)
+        return rule.asked != "at creation" and not self.unchanged(value, old) and not self.holds(value)
+
+
+def broken(job: Mapping[str, Any], old: Mapping[str, Any] = NEW) -> Iterator[tuple[str, Rule]]:
+    """Rules that a new job breaks, or one in the place of an older one: the field, and the rule."""
+    for place, rules in RULES.items():
+        for path, value, before in _found(job, old, "", place):
+            for rule, like in zip(rules, LIKENESSES[place], strict=True):
+                if like.broken(rule, value, before):
+                    yield ".".join(filter(None, (path, rule.field))), rule
+
+
+def _found(value: Any, old: Any, path: str, place: str) -> Iterator[tuple[str, Any, Any]]:
+    """What stands at a place, and what stood there: `replicaSpecs[].restartPolicy` are those of all elements, told apart by their types."""
+    if place.startswith("[]"):
+        before = {_text(_map(one).get("type")): one for one in _list(old)}
+        for number, one in enumerate(_list(value)):
+            was = before.get(_text(_map(one).get("type")), NEW)
+            yield from _found(one, was, f"{path}[{number}]", place.removeprefix("[]").removeprefix("."))
+    elif not place:
+        yield path, value, old
+    else:
+        name = re.split(r"\.|(?=\[)", place, maxsplit=1)[0]
+        if name in (below := _map(value)):
+            rest = place.removeprefix(name).removeprefix(".")
+            yield from _found(below[name], _map(old).get(name, NEW), f"{path}.{name}" if path else name, rest)
+
+
+# ------------------------------------------------------------------------------------------------ the rules
+
+
+def _names_fit(job: Any) -> bool:
+    name, specs = _text(_map(job.get("metadata")).get("name")), _list(_map(job.get("spec")).get("replicaSpecs"))
+    return all(
+        len(replica_name(name, _text(_map(one).get("type")), count - 1)) <= NAME_LIMIT for one in specs if (count := _replicas(one)) > 0
+    )
+
+
+def _is_part_of_a_service(job: Any) -> bool:
+    name = _text(_map(job.get("metadata")).get("name"))
+    return "service" not in _map(job.get("spec")) or _SERVICE_NAME.fullmatch(name) is not None
+
+
+def _replicas_are_as_they_were(job: Any, old: Any) -> bool:
+    return _numbers(job) == _numbers(old)
+
+
+def _replicas_may_change(job: Any, old: Any) -> bool:
+    """Or they do not."""
+    spec, phase = _map(_map(old).get("spec")), _map(_map(old).get("status")).get("phase")
+    asked = spec.get("suspend") is True or _map(_at(spec, "runMode.pause")).get("enabled") is True
+    return (asked and phase == "Paused") or _replicas_are_as_they_were(job, old)
+
+
+def _numbers(job: Any) -> dict[str, int]:
+    return {_text(_map(one).get("type")): _replicas(one) for one in _list(_map(_map(job).get("spec")).get("replicaSpecs"))}
+
+
+def _sum(spec: Any) -> int:
+    return sum(map(_replicas, _list(_map(spec).get("replicaSpecs"))))
+
+
+def _fixed(path: str, unless: Callable[[Any], bool] = lambda spec: False) -> Likeness:
+    return Likeness(unchanged=lambda spec, old: unless(spec) or _at(spec, path) == _at(old, path))
+
+
+def _at(value: Any, path: str) -> Any:
+    """What stands there; None if nothing does."""
+    for name in path.split("."):
+        value = _map(value).get(name)
+    return value
+
+
+def _ends_somehow(policy: Any) -> bool:
+    return _map(policy).get("scope") != "Job" or _map(policy).get("policy") != "Always"
+
+
+def _has_the_scope_it_had(policy: Any, old: Any) -> bool:
+    return all(_map(policy).get(name) == _map(old).get(name) for name in ("scope", "policy"))
+
+
+def _in_one_list_only(codes: Any) -> bool:
+    return not any(code in _list(_map(codes).get("notCharged")) for code in _list(_map(codes).get("neverRestart")))
+
+
+def _have_names(ports: Any) -> bool:
+    return len(_list(ports)) <= 1 or all(_map(one).get("name") for one in _list(ports))
+
+
+def _are_told_apart(ports: Any) -> bool:
+    names = [name for one in _list(ports) if (name := _text(_map(one).get("name")))]
+    return len({*names}) == len(names)
+
+
+def _opens_no_port_of_nodes(port: Any) -> bool:
+    return not _map(port).get("nodePort")
+
+
+LIKENESSES: Mapping[str, tuple[Likeness, ...]] = {
+    "": (
+        Likeness(_names_fit, _replicas_are_as_they_were),
+        Likeness(_is_part_of_a_service),
+        Likeness(unchanged=_replicas_may_change),
+    ),
+    "spec": (
+        Likeness(lambda spec: _sum(spec) <= MAX_REPLICAS, lambda spec, old: _sum(spec) <= _sum(old)),
+        _fixed("service"),
+        _fixed("scheduler"),
+        _fixed("managedBy"),
+        _fixed("runMode.pause.resumeSpecs", unless=lambda spec: _at(spec, "runMode.pause") is None),
+    ),
+    "spec.replicaSpecs[].restartPolicy": (Likeness(_ends_somehow, _has_the_scope_it_had),),
+    "spec.replicaSpecs[].restartPolicy.exitCodes": (Likeness(_in_one_list_only, lambda codes, old: codes == old),),
+    "spec.service.ports": (Likeness(_have_names), Likeness(_are_told_apart)),
+    "spec.service.ports[]": (Likeness(_opens_no_port_of_nodes),),
+}
+"""In the order of `RULES`."""
+
+
+def _map(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _replicas(spec: Any) -> int:
+    found = _map(spec).get("replicas", 1)
+    return found if isinstance(found, int) and not isinstance(found, bool) else 0
