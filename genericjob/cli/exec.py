@@ -14,11 +14,13 @@ from .following import follow
 from .get import why
 from .jobs import JOBS, Job, Name, find, key_of, status_of
 from .options import Context, Kubeconfig, Local, Namespace, Target, interactive, target
-from .ranks import Pod, Rank, Types, belongs, containers_of, one_rank, pods_of, ranks_of
+from .ranks import Pod, Rank, Types, belongs, complete_ranks, containers_of, one_rank, pods_of, ranks_of
 
 SHELL = "/bin/sh"
 
-RankOption = Annotated[str, typer.Option("--rank", metavar="RANK", help="Which rank: 0, or worker-0.", show_default=False)]
+RankOption = Annotated[
+    str, typer.Option("--rank", metavar="RANK", help="Which rank: 0, or worker-0.", autocompletion=complete_ranks, show_default=False)
+]
 Container = Annotated[str, typer.Option("--container", "-c", help="Container of the rank. Default: its first.", show_default=False)]
 Words = Annotated[list[str] | None, typer.Argument(metavar="COMMAND", help="What to run, behind two dashes.", show_default=False)]
 Tty = Annotated[

@@ -35,13 +35,16 @@ class MissingError(CommandError):
 
 def complete(ctx: typer.Context, incomplete: str) -> list[str]:
     """Names of jobs that begin as what was typed, for a shell: without them if anything is in the way."""
-    given = {name: value for name in ("kubeconfig", "context", "namespace", "run") if (value := ctx.params.get(name))}
+    kind, slash, begun = incomplete.rpartition("/")
     try:
-        found = target(**given)
-        kind, slash, begun = incomplete.rpartition("/")
-        return [f"{kind}{slash}{name}" for name in _known(found) if name.startswith(begun)]
+        return [f"{kind}{slash}{name}" for name in _known(target_of(ctx)) if name.startswith(begun)]
     except (ApiError, CommandError, OSError):
         return []
+
+
+def target_of(ctx: typer.Context) -> Target:
+    """Where a command line that is not finished yet is to look for jobs."""
+    return target(**{name: value for name in ("kubeconfig", "context", "namespace", "run") if (value := ctx.params.get(name))})
 
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the job; gj/NAME is fine, too.", autocompletion=complete)]

@@ -85,10 +85,22 @@ PRESETS = {
 }
 LIST = ", ".join(PRESETS)
 
+OTHERS = {"pytorch": "torchrun", "torch": "torchrun", "tensorflow": "tensorflow-ps", "tf": "tensorflow-ps", "openmpi": "mpi"}
+"""What people call presets."""
+
+
+def complete(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Presets, for a shell: they come first."""
+    return [] if ctx.params.get("words") else [name for name in PRESETS if name.startswith(incomplete)]
+
+
 Words = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="[PRESET] NAME [-- COMMAND...]", help=f"One of {LIST}; the name of the job; what its ranks run.", show_default=False
+        metavar="[PRESET] NAME [-- COMMAND...]",
+        help=f"One of {LIST}; the name of the job; what its ranks run.",
+        autocompletion=complete,
+        show_default=False,
     ),
 ]
 List = Annotated[bool, typer.Option("--list", help="Say which presets there are.")]
@@ -169,7 +181,7 @@ def made(preset: Preset, name: str, command: tuple[str, ...] = (), **flags: Any)
 
 def _understood(words: list[str]) -> tuple[Preset, str, tuple[str, ...]]:
     """Preset, name and command. A word that is no preset is the name of a plain job, unless it may be a preset that somebody misspelled."""
-    if len(words) > 1 and words[0] not in PRESETS and (hint := meant(words[0], PRESETS)):
+    if len(words) > 1 and words[0] not in PRESETS and (hint := meant(OTHERS.get(words[0], words[0]), PRESETS)):
         raise CommandError(f"there is no preset {words[0]}{hint} A plain job of that name: genericjob new plain {words[0]}", BAD_INPUT)
     if words and words[0] not in PRESETS:
         words = [DEFAULT, *words]

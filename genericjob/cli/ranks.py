@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import islice
 from typing import Annotated, Any
 
 import typer
@@ -12,10 +13,11 @@ from genericjob.api import ranges
 from genericjob.api.names import FINAL_PHASES, JOB_LABEL, replica_name
 from genericjob.api.status import Failure, GenericJobStatus, RanksBy, Task
 from genericjob.reconcile.api import pages
+from genericjob.reconcile.errors import ApiError
 from genericjob.reconcile.resources import RAW_PODS
 
 from .failures import BAD_INPUT, CommandError
-from .jobs import Job, specs_of, status_of
+from .jobs import MOST_PROPOSED, Job, find, specs_of, status_of, target_of
 from .options import Target
 from .tables import Table, age, moment
 
@@ -27,10 +29,36 @@ _NAMED = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?-\d{1,5}")
 
 Pod = dict[str, Any]
 
+
+def complete_types(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Types of the job that the command line names, for a shell."""
+    return [type for type in _sizes(ctx) if type.startswith(incomplete)]
+
+
+def complete_ranks(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Its ranks, likewise."""
+    all = (f"{type}-{rank}" for type, size in _sizes(ctx).items() for rank in range(size))
+    return [*islice((label for label in all if label.startswith(incomplete)), MOST_PROPOSED)]
+
+
+def _sizes(ctx: typer.Context) -> dict[str, int]:
+    name = ctx.params.get("name") or next(iter(ctx.args), "")  # before an option without its value words are not understood yet
+    try:
+        job = find(target_of(ctx), name)
+    except (ApiError, CommandError, OSError):
+        return {}
+    return {part["type"]: part.get("replicas", 1) for part in specs_of(job)}
+
+
 Types = Annotated[
-    list[str] | None, typer.Option("--type", help="Only replicas of this type; may be given several times.", show_default=False)
+    list[str] | None,
+    typer.Option(
+        "--type", help="Only replicas of this type; may be given several times.", autocompletion=complete_types, show_default=False
+    ),
 ]
-Ranks = Annotated[str, typer.Option("--rank", help="Only these ranks: 0, 0-3,7 or worker-0.", show_default=False)]
+Ranks = Annotated[
+    str, typer.Option("--rank", help="Only these ranks: 0, 0-3,7 or worker-0.", autocompletion=complete_ranks, show_default=False)
+]
 
 
 @dataclass(frozen=True)

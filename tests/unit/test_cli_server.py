@@ -371,10 +371,26 @@ def test_where_there_is_no_cluster_a_run_may_have_been_meant(api, call, monkeypa
     assert call("get")[2].endswith("; runs are going on: --run hello, --run other\n")
 
 
-def test_a_shell_completes_names_of_runs(api, call, monkeypatch):
-    for name, value in {"COMP_WORDS": "genericjob get --run h", "COMP_CWORD": "3", "_GENERICJOB_COMPLETE": "complete_bash"}.items():
+@pytest.mark.parametrize(
+    ("line", "proposed"),
+    [
+        ("get --run h", ["hello"]),
+        ("get --run hello tr", ["train"]),
+        ("logs --run hello train --rank worker-", ["worker-0", "worker-1"]),
+        ("exec --run hello train --rank w", ["worker-0", "worker-1"]),
+        ("logs train --run hello --type w", ["worker"]),
+        ("logs --run hello nobody --rank w", []),
+        ("logs --rank w", []),
+        ("new t", ["torchrun", "tensorflow-ps"]),
+        ("new torchrun t", []),
+    ],
+)
+def test_a_shell_completes_runs_jobs_ranks_and_presets(api, call, monkeypatch, line, proposed):
+    api.create(JOBS, a_job(), "default")
+    words = ["genericjob", *line.split(" ")]
+    for name, value in {"COMP_WORDS": " ".join(words), "COMP_CWORD": str(len(words) - 1), "_GENERICJOB_COMPLETE": "complete_bash"}.items():
         monkeypatch.setenv(name, value)
-    assert call()[1] == "hello\n"
+    assert call()[1].split() == proposed
 
 
 def test_a_job_of_which_nothing_is_known_has_no_empty_tables(api, call):

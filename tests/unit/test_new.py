@@ -204,6 +204,10 @@ def test_the_presets_are_listed():
             "there is no preset torchrn; did you mean torchrun? A plain job of that name: genericjob new plain torchrn",
         ),
         (
+            ["pytorch", "train"],
+            "there is no preset pytorch; did you mean torchrun? A plain job of that name: genericjob new plain pytorch",
+        ),
+        (
             ["train", "--cpu", "lots"],
             "that makes no job: error: spec.replicaSpecs[0].template.spec.containers[0].resources.limits[cpu]: "
             '"lots" is not an amount such as 2, 500m or 8Gi',
