@@ -125,11 +125,18 @@ class _Looking:
             return Standing(IMPLICIT, ANY, "met", told.message)
         if self._ended:
             return Standing(IMPLICIT, ANY, "cannot fire", "the job has ended")
+        if self._is_hopeless():
+            return Standing(IMPLICIT, ANY, "can fire", "fires as soon as the job begins: no success rule can ever fire")
         lost = {type: ranks for type, ranks in self._failed.items() if ranks}
         why = [text, f"{_have(lost)} failed for good" if lost else "so far none has"]
         if not lost and not self._spec.success_rules:
             why += self._budgets(self._job.design.rules.every_rank)
         return Standing(IMPLICIT, ANY, "can fire", "; ".join(why))
+
+    def _is_hopeless(self) -> bool:
+        """Whether there are success rules, and neither one of them nor a failure rule can ever fire."""
+        rules = len(self._spec.success_rules) + len(self._spec.failure_rules)
+        return bool(self._spec.success_rules) and len(self._never) == rules
 
     def _doing(self, ranks: Ranks) -> str:
         """Ranks by what they do: `worker 1-2 (Running), worker 3 (Pending)`."""

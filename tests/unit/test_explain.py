@@ -37,6 +37,14 @@ def test_rules_that_nobody_wrote_are_spelled_out():
     assert found.notes == ()
 
 
+def test_a_job_that_fails_as_soon_as_it_begins_is_told_so():
+    told = "fires as soon as the job begins: no success rule can ever fire"
+    hopeless = a_job().type("a", 2).success({"a": [7]}).failure({"x": [0]})
+    assert standings(seen(hopeless, stored=False).failure)[-1] == ("(implicit)", "any", "can fire", told)
+    for another in (a_job().type("a", 2).success({"a": [7]}, {"a": [1]}), a_job().type("a", 2).success({"a": [7]}).failure({"a": [0]})):
+        assert seen(another, stored=False).failure[-1].why != told
+
+
 def test_who_never_ends_is_not_waited_for():
     found = seen(a_job().type("server", 1, restartPolicy={"policy": "Always"}).type("worker", 1), stored=False)
     assert standings(found.success) == [
