@@ -5,9 +5,11 @@
     ...
     tries = log.requests(since=begin, user=USER, verbs={"create"}, resource="pods", namespace=namespace)
 
-The server writes a line after it has sent the answer: who asks for a request of this very moment asks `eventually`.
+The server writes a line after it has sent the answer: who asks waits a moment for those of what was just seen, and asks `eventually` for
+what is only about to be seen.
 """
 
+import time
 from collections.abc import Collection, Iterator
 from datetime import datetime
 from pathlib import Path
@@ -16,8 +18,8 @@ from typing import Any
 import msgspec
 
 WRITES = frozenset(("create", "update", "patch", "delete", "deletecollection"))
-
-
+MOMENT = 0.2
+"""Seconds between an answer and its line, and more: the server's other threads may come first."""
 CREDENTIAL = "authentication.kubernetes.io/credential-id"
 
 
@@ -83,6 +85,7 @@ class Audit:
     @property
     def here(self) -> int:
         """This moment, for `since`."""
+        time.sleep(MOMENT)
         return self._path.stat().st_size
 
     def requests(
@@ -96,6 +99,7 @@ class Audit:
         name: str = "",
     ) -> list[Request]:
         """The requests that are all this, in the order in which they came; what is left empty does not matter."""
+        time.sleep(MOMENT)
         found = [
             request
             for request in self._read(since, user)
