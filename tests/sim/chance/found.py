@@ -261,3 +261,22 @@ def a_late_create_is_of_a_rank_that_is_gone(run: Run) -> None:
     run.until(mode="Paused")
     run.resize(worker=0)
     run.edit(runMode={"pause": {"enabled": False}})
+
+
+@found(8865, elected=True)
+def a_lease_is_taken_at_the_moment_it_ends(run: Run) -> None:
+    """The judge, not the controller: fifteen seconds, counted from the beginning of time, were a little less than fifteen."""
+    run.wait(seconds=0.05)
+    run.wait(seconds=0.01)
+    run.wait(seconds=0.01)
+    run.terminate()
+    run.wait(seconds=0.0)
+    run.refuse(code=0, verb="list", times=2, skip=2, delay=4.0)
+    run.until(mode="Restarting")
+    run.wait(seconds=2.0)
+    run.terminate()
+    run.until(mode="Deleting")
+    run.wait(seconds=18.0)
+    run.until(mode="Paused")
+    run.wait(seconds=5.0)
+    run.crash()
