@@ -70,8 +70,8 @@ class Crash:
 
 
 def chosen(writes: int, scenario: str, every: int = EVERY) -> range:
-    """At which of a run's writes it crashes."""
-    return range(1 + crc32(scenario.encode()) % every, writes + 1, every)
+    """At which of a run's writes it crashes: at one at least."""
+    return range(1 + crc32(scenario.encode()) % max(1, min(every, writes)), writes + 1, every)
 
 
 def crash_at(writes: Iterable[int], play: Callable[[Crash], None]) -> Tally:

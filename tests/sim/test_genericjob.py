@@ -37,6 +37,8 @@ def test_where_not_every_write_is_played_scenarios_crash_at_different_ones():
     assert [*chosen(5, "any", every=1)] == [1, 2, 3, 4, 5]
     assert {chosen(16, str(scenario), every=8)[0] for scenario in SCENARIOS} == {*range(1, 9)}
     assert all(len(chosen(16, str(scenario), every=8)) == 2 for scenario in SCENARIOS)
+    assert all(len(chosen(2, str(scenario), every=8)) == 1 for scenario in SCENARIOS)
+    assert not chosen(0, "any", every=8)
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=str)

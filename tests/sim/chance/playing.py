@@ -19,7 +19,7 @@ from sim.chance.controllers import Controllers
 from sim.chance.coverage import mode_of
 from sim.chance.hostile import Hostile
 from sim.chance.schedules import Schedule
-from sim.chance.trouble import ERRORS, RESOURCES, TOO_LARGE
+from sim.chance.trouble import ERRORS, RESOURCES
 from sim.jobs import NAMESPACE, RAW_JOBS
 from sim.node import FOREVER, Program
 
@@ -145,25 +145,29 @@ class Run(Controllers):
         self._hit("history gone (410)")
         self.cluster.oracle.cut(forget=True)
 
-    def bookmark(self) -> None:
-        """Watches tell how far they are, and nothing else."""
+    def bookmark(self, times: int = 1) -> None:
+        """Watches tell how far they are, now and every other second, and nothing else where nothing happens."""
         self._hit("bookmarks")
-        self.api.bookmark()
+        for number in range(times):
+            self.cluster.agenda.after(2.0 * number, self.api.bookmark)
 
     def lag(self, resource: str, seconds: float, who: Literal["", "leader", "standby"] = "") -> None:
         """What happens to this resource is told later, to one controller or to all; of all resources if it is empty."""
         self._hit(f"{resource or 'all'} late" + (f" for the {who}" if who else ""))
+        self._hold(resource, seconds, who)
+
+    def behind(self, seconds: float, times: int = 1) -> None:
+        """Watches go on at another server that is behind: they are silent until it has caught up, and it cannot list the newest state."""
+        self._hit("server behind")
+        self.cluster.faults.refuse(ERRORS[504](False), "list", times=times)
+        self._hold("", seconds)
+        self.cluster.oracle.cut()
+
+    def _hold(self, resource: str, seconds: float, who: str = "") -> None:
         chosen = {"leader": [self.leader], "standby": [self.other] if self.other else []}.get(who, self.controllers)
         for plural in (resource,) if resource else ("pods", "services", "genericjobs"):
             for controller in chosen:
                 controller.streams.hold(plural, seconds)
-
-    def behind(self, seconds: float, times: int = 1) -> None:
-        """Watches go on at another server that is behind: it knows nothing yet of where they stood, and tells what happens later."""
-        self._hit("server behind")
-        self.cluster.faults.refuse(TOO_LARGE, "watch", times=times)
-        self.lag("", seconds)
-        self.cluster.oracle.cut()
 
     def stutter(self, resource: str, seconds: float) -> None:
         """What happens to this resource is told twice."""

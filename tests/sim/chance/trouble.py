@@ -6,7 +6,7 @@ from typing import Any
 
 from genericjob.jobs.podgroups import POD_GROUPS
 from genericjob.local.faults import lost_answer
-from genericjob.reconcile.errors import ApiError, Cause
+from genericjob.reconcile.errors import ApiError
 from genericjob.reconcile.resources import RAW_PODS, RAW_SERVICES, Resource
 from sim.jobs import RAW_JOBS
 
@@ -18,9 +18,8 @@ ERRORS: dict[int, Callable[[bool], ApiError]] = {
     429: lambda wrote: ApiError(429, "TooManyRequests", "the server has too many requests", retry_after=1.0),
     500: lambda wrote: ApiError(500, "InternalError", "etcdserver: leader changed", unknown=wrote),
     503: lambda wrote: ApiError(503, "ServiceUnavailable", "the server is starting", unknown=wrote),
+    504: lambda wrote: ApiError(504, "Timeout", "the server is behind", unknown=wrote),
 }
-
-TOO_LARGE = ApiError(504, "Timeout", "Too large resource version", causes=(Cause("", "", "ResourceVersionTooLarge"),))
 
 
 @dataclass(frozen=True)
