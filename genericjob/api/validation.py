@@ -7,7 +7,7 @@ wrong type counts as absent here.
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from .admission import RULES, Rule
 from .names import NAME_LIMIT, replica_name
@@ -19,8 +19,8 @@ NEW: Mapping[str, Any] = {}
 
 
 @dataclass(frozen=True)
-class Likeness:
-    """A rule: what holds of a value, and how to tell that nothing is new about it. What cannot be changed has the second alone."""
+class Check:
+    """A rule in Python: what holds of a value, or else how to tell that nothing about it is new."""
 
     holds: Callable[[Any], bool] = lambda value: False
     unchanged: Callable[[Any, Any], bool] = lambda value, old: False
@@ -32,22 +32,30 @@ class Likeness:
         return rule.asked != "at creation" and not self.unchanged(value, old) and not self.holds(value)
 
 
-def broken(job: Mapping[str, Any], old: Mapping[str, Any] = NEW) -> Iterator[tuple[str, Rule]]:
-    """Rules that a new job breaks, or one in the place of an older one: the field, and the rule."""
+class Broken(NamedTuple):
+    """A rule that a job breaks."""
+
+    field: str
+    rule: Rule
+    value: Any
+    """What the rule stands on."""
+
+
+def broken(job: Mapping[str, Any], old: Mapping[str, Any] = NEW) -> Iterator[Broken]:
+    """Rules that a new job breaks, or one in the place of an older one."""
     for place, rules in RULES.items():
         for path, value, before in _found(job, old, "", place):
-            for rule, like in zip(rules, LIKENESSES[place], strict=True):
-                if like.broken(rule, value, before):
-                    yield ".".join(filter(None, (path, rule.field))), rule
+            for rule, check in zip(rules, CHECKS[place], strict=True):
+                if check.broken(rule, value, before):
+                    yield Broken(".".join(filter(None, (path, rule.field))), rule, value)
 
 
 def _found(value: Any, old: Any, path: str, place: str) -> Iterator[tuple[str, Any, Any]]:
-    """What stands at a place, and what stood there: `replicaSpecs[].restartPolicy` are those of all elements, told apart by their types."""
+    """What stands at a place, and what stood there: `replicaSpecs[].restartPolicy` are those of all elements."""
     if place.startswith("[]"):
-        before = {_text(_map(one).get("type")): one for one in _list(old)}
+        before = _keyed(_list(old))
         for number, one in enumerate(_list(value)):
-            was = before.get(_text(_map(one).get("type")), NEW)
-            yield from _found(one, was, f"{path}[{number}]", place.removeprefix("[]").removeprefix("."))
+            yield from _found(one, before.get(_key(one), NEW), f"{path}[{number}]", place.removeprefix("[]").removeprefix("."))
     elif not place:
         yield path, value, old
     else:
@@ -76,8 +84,8 @@ def _replicas_are_as_they_were(job: Any, old: Any) -> bool:
     return _numbers(job) == _numbers(old)
 
 
-def _replicas_may_change(job: Any, old: Any) -> bool:
-    """Or they do not."""
+def _replicas_change_in_a_pause(job: Any, old: Any) -> bool:
+    """If they change at all."""
     spec, phase = _map(_map(old).get("spec")), _map(_map(old).get("status")).get("phase")
     asked = spec.get("suspend") is True or _map(_at(spec, "runMode.pause")).get("enabled") is True
     return (asked and phase == "Paused") or _replicas_are_as_they_were(job, old)
@@ -91,8 +99,26 @@ def _sum(spec: Any) -> int:
     return sum(map(_replicas, _list(_map(spec).get("replicaSpecs"))))
 
 
-def _fixed(path: str, unless: Callable[[Any], bool] = lambda spec: False) -> Likeness:
-    return Likeness(unchanged=lambda spec, old: unless(spec) or _at(spec, path) == _at(old, path))
+def _fixed(path: str, unless: Callable[[Any], bool] = lambda spec: False) -> Check:
+    return Check(unchanged=lambda spec, old: unless(spec) or _unordered(_at(spec, path)) == _unordered(_at(old, path)))
+
+
+def _unordered(value: Any) -> Any:
+    """As the server compares values: lists whose elements have keys are the same in any order."""
+    if isinstance(value, Mapping):
+        return {name: _unordered(one) for name, one in value.items()}
+    if isinstance(value, list) and any(map(_key, value)):
+        return _keyed(value)
+    return value
+
+
+def _keyed(elements: list[Any]) -> dict[tuple[str, ...], Any]:
+    return {_key(one): one for one in elements}
+
+
+def _key(element: Any) -> tuple[str, ...]:
+    """What tells the elements of such a list apart; nothing in any other."""
+    return tuple(f"{name} {_map(element)[name]}" for name in ("type", "port", "protocol") if name in _map(element))
 
 
 def _at(value: Any, path: str) -> Any:
@@ -127,23 +153,23 @@ def _opens_no_port_of_nodes(port: Any) -> bool:
     return not _map(port).get("nodePort")
 
 
-LIKENESSES: Mapping[str, tuple[Likeness, ...]] = {
+CHECKS: Mapping[str, tuple[Check, ...]] = {
     "": (
-        Likeness(_names_fit, _replicas_are_as_they_were),
-        Likeness(_is_part_of_a_service),
-        Likeness(unchanged=_replicas_may_change),
+        Check(_names_fit, _replicas_are_as_they_were),
+        Check(_is_part_of_a_service),
+        Check(unchanged=_replicas_change_in_a_pause),
     ),
     "spec": (
-        Likeness(lambda spec: _sum(spec) <= MAX_REPLICAS, lambda spec, old: _sum(spec) <= _sum(old)),
+        Check(lambda spec: _sum(spec) <= MAX_REPLICAS, lambda spec, old: _sum(spec) <= _sum(old)),
         _fixed("service"),
         _fixed("scheduler"),
         _fixed("managedBy"),
         _fixed("runMode.pause.resumeSpecs", unless=lambda spec: _at(spec, "runMode.pause") is None),
     ),
-    "spec.replicaSpecs[].restartPolicy": (Likeness(_ends_somehow, _has_the_scope_it_had),),
-    "spec.replicaSpecs[].restartPolicy.exitCodes": (Likeness(_in_one_list_only, lambda codes, old: codes == old),),
-    "spec.service.ports": (Likeness(_have_names), Likeness(_are_told_apart)),
-    "spec.service.ports[]": (Likeness(_opens_no_port_of_nodes),),
+    "spec.replicaSpecs[].restartPolicy": (Check(_ends_somehow, _has_the_scope_it_had),),
+    "spec.replicaSpecs[].restartPolicy.exitCodes": (Check(_in_one_list_only, lambda codes, old: codes == old),),
+    "spec.service.ports": (Check(_have_names), Check(_are_told_apart)),
+    "spec.service.ports[]": (Check(_opens_no_port_of_nodes),),
 }
 """In the order of `RULES`."""
 

@@ -7,9 +7,9 @@ import msgspec
 
 from genericjob.api import crd
 from genericjob.api.names import JobIdentity, replica_name
+from genericjob.jobs.admission import POLICIES
 from genericjob.jobs.assembly import Assembly
 from genericjob.jobs.podgroups import POD_GROUPS
-from genericjob.jobs.policies import POLICIES
 from genericjob.jobs.resource import JOBS, StoredJob
 from genericjob.local.addresses import Addresses
 from genericjob.local.kubelet import GRACE, Kubelet, Output

@@ -212,7 +212,7 @@ def _step(value: Any, path: str) -> str:
 
 
 def _job(job: Mapping[str, Any], refused: Sequence[Finding]) -> Iterator[Finding]:
-    rules = [Finding(field, rule.message) for field, rule in broken(job)]
+    rules = [Finding(one.field, one.rule.message) for one in broken(job)]
     yield from rules
     try:
         spec = parse(job.get("spec"))

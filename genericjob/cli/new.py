@@ -85,7 +85,7 @@ PRESETS = {
 }
 LIST = ", ".join(PRESETS)
 
-OTHERS = {"pytorch": "torchrun", "torch": "torchrun", "tensorflow": "tensorflow-ps", "tf": "tensorflow-ps", "openmpi": "mpi"}
+NICKNAMES = {"pytorch": "torchrun", "torch": "torchrun", "tensorflow": "tensorflow-ps", "tf": "tensorflow-ps", "openmpi": "mpi"}
 """What people call presets."""
 
 
@@ -181,7 +181,7 @@ def made(preset: Preset, name: str, command: tuple[str, ...] = (), **flags: Any)
 
 def _understood(words: list[str]) -> tuple[Preset, str, tuple[str, ...]]:
     """Preset, name and command. A word that is no preset is the name of a plain job, unless it may be a preset that somebody misspelled."""
-    if len(words) > 1 and words[0] not in PRESETS and (hint := meant(OTHERS.get(words[0], words[0]), PRESETS)):
+    if len(words) > 1 and words[0] not in PRESETS and (hint := meant(NICKNAMES.get(words[0], words[0]), PRESETS)):
         raise CommandError(f"there is no preset {words[0]}{hint} A plain job of that name: genericjob new plain {words[0]}", BAD_INPUT)
     if words and words[0] not in PRESETS:
         words = [DEFAULT, *words]

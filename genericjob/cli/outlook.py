@@ -16,7 +16,7 @@ from genericjob.api.status import Task
 from genericjob.jobs.course import Course
 from genericjob.jobs.job import Job
 from genericjob.jobs.ledger import Ledger
-from genericjob.jobs.rules import TOLD, Ranks, Rules
+from genericjob.jobs.rules import TOLD, Outcomes, Ranks, Rules, no_success_rule_reachable
 from genericjob.jobs.status import condition
 
 State = Literal["met", "can fire", "cannot fire", "never fires"]
@@ -134,9 +134,8 @@ class _Looking:
         return Standing(IMPLICIT, ANY, "can fire", "; ".join(why))
 
     def _is_hopeless(self) -> bool:
-        """Whether there are success rules, and neither one of them nor a failure rule can ever fire."""
-        rules = len(self._spec.success_rules) + len(self._spec.failure_rules)
-        return bool(self._spec.success_rules) and len(self._never) == rules
+        """Whether no success rule can be met before any rank has ended."""
+        return no_success_rule_reachable(self._job.design.rules, Outcomes({}, {})) is not None
 
     def _doing(self, ranks: Ranks) -> str:
         """Ranks by what they do: `worker 1-2 (Running), worker 3 (Pending)`."""

@@ -32,16 +32,16 @@ Pod = dict[str, Any]
 
 def complete_types(ctx: typer.Context, incomplete: str) -> list[str]:
     """Types of the job that the command line names, for a shell."""
-    return [type for type in _sizes(ctx) if type.startswith(incomplete)]
+    return [type for type in _replicas(ctx) if type.startswith(incomplete)]
 
 
 def complete_ranks(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Its ranks, likewise."""
-    all = (f"{type}-{rank}" for type, size in _sizes(ctx).items() for rank in range(size))
-    return [*islice((label for label in all if label.startswith(incomplete)), MOST_PROPOSED)]
+    """Ranks of the job that the command line names, for a shell."""
+    labels = (f"{type}-{rank}" for type, count in _replicas(ctx).items() for rank in range(count))
+    return [*islice((label for label in labels if label.startswith(incomplete)), MOST_PROPOSED)]
 
 
-def _sizes(ctx: typer.Context) -> dict[str, int]:
+def _replicas(ctx: typer.Context) -> dict[str, int]:
     name = ctx.params.get("name") or next(iter(ctx.args), "")  # before an option without its value words are not understood yet
     try:
         job = find(target_of(ctx), name)

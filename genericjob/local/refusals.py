@@ -35,7 +35,9 @@ class Named(Protocol):
 class InvalidError(ApiError):
     """A refusal that kubectl tells in words of its own, for which it has to know of what."""
 
-    about: Mapping[str, str]
+    def __init__(self, kind: Named, name: str, told: str, causes: Sequence[Cause]) -> None:
+        super().__init__(422, "Invalid", f'{kind.full_kind} "{name}" is invalid: {told}', causes=causes)
+        self.about: Mapping[str, str] = {"name": name, "group": kind.group, "kind": kind.kind}
 
 
 def no_such_kind(name: str) -> ApiError:
@@ -87,10 +89,7 @@ def conflict(kind: Named, name: str, why: str) -> ApiError:
 def invalid(kind: Named, name: str, causes: Sequence[Cause]) -> ApiError:
     """The object breaks its kind's rules."""
     told = ", ".join(f"{cause.field}: {cause.message}" for cause in causes)
-    text = f'{kind.full_kind} "{name}" is invalid: {f"[{told}]" if len(causes) > 1 else told}'
-    error = InvalidError(422, "Invalid", text, causes=causes)
-    error.about = {"name": name, "group": kind.group, "kind": kind.kind}
-    return error
+    return InvalidError(kind, name, f"[{told}]" if len(causes) > 1 else told, causes)
 
 
 def does_not_apply(why: object) -> ApiError:

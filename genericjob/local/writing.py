@@ -116,7 +116,7 @@ class Writer:
         return self._changed(found, kind, new, old)
 
     def _against(self, kind: Kind, new: Draft, old: Draft | None) -> Iterable[Cause]:
-        """What a policy has against it. As on the real server it is asked about what has the right types."""
+        """What a policy has against it; asked where nothing else is wrong. (The real server asks unless something has the wrong type.)"""
         policy = self._policies.get(kind.place)
         return policy(_document(new), _document(old) if old else None) if policy else ()
 
@@ -196,7 +196,7 @@ class Writer:
 
 
 def _document(draft: Draft) -> dict[str, Any]:
-    """As far as policies look at it."""
+    """An object as policies see it: of its metadata the name alone."""
     return {**draft.rest, "metadata": {"name": draft.meta.name}}
 
 

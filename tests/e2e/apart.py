@@ -43,7 +43,7 @@ class World:
 
     def __init__(self, cluster, api, nodes, node, pool):
         self.cluster, self.api, self.nodes, self.node, self._pool = cluster, api, nodes, node, pool
-        self.plane, self.audit = cluster.plane, Audit(cluster.plane.audit_log)
+        self.plane, self.audit = cluster.plane, Audit(cluster.plane.audit_log, api)
         self._begun = {}
         """Where in the audit log the story of a namespace begins."""
 

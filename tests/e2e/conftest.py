@@ -68,9 +68,9 @@ def collector(server, genericjobs):
 
 
 @pytest.fixture
-def audit(plane):
+def audit(plane, server):
     """What the server was asked, by whom, and what came of it."""
-    return Audit(plane.audit_log)
+    return Audit(plane.audit_log, server)
 
 
 @pytest.fixture

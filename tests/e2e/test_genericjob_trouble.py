@@ -91,7 +91,7 @@ def crowd(cluster, server, controller, ground):
     if cluster.plane is None:
         pytest.skip("needs an audit log")
     with Namespaces(server).fresh() as namespace:
-        yield Crowd(server, namespace, ground, Audit(cluster.plane.audit_log))
+        yield Crowd(server, namespace, ground, Audit(cluster.plane.audit_log, server))
 
 
 def test_other_jobs_are_not_disturbed(crowd, team):

@@ -24,6 +24,8 @@ PATIENCE = 120.0
 """Seconds that a script waits for anything."""
 SHORT = 5.0
 """Seconds of a program that are never made fewer."""
+BRIEF = 2.0
+"""Seconds of a program that ends whether anybody has seen it run or not."""
 UNSEEN = 40.0
 """Seconds that a program goes on for a controller that says nothing of it: longer than any answer is withheld."""
 SCHEDULER = "twin"
@@ -132,10 +134,12 @@ class Twin(Cluster):
             self._told |= running
             self._news.notify_all()
 
-    def wait_told(self, uid, stopping):
-        """Until a job's status has told that this pod runs, or it is to stop."""
+    def wait_told(self, uid, over):
+        """Until a job's status has told that this pod runs, or that does not matter any more."""
+        deadline = time.monotonic() + UNSEEN
         with self._news:
-            self._news.wait_for(lambda: uid in self._told or stopping(), UNSEEN)
+            while uid not in self._told and not over() and time.monotonic() < deadline:
+                self._news.wait(1.0)
 
 
 def _running(job):
@@ -277,7 +281,7 @@ class Nodes:
         return node
 
     def _run(self, node, uid, program):
-        """Its seconds begin when the controller has told that it runs: what a script waits to see must not be over before."""
+        """Seconds of all but the briefest begin when the controller has told of it: what a script waits for must not be over before."""
         stopping = partial(self._stopping, node, uid)
         if stopping():
             return
@@ -285,7 +289,8 @@ class Nodes:
         self._twin.hear()
         if program.exit_code is None and not program.taken:
             return
-        self._twin.wait_told(uid, stopping)
+        if program.seconds > BRIEF:
+            self._twin.wait_told(uid, lambda: stopping() or self._theatre.closing.is_set())
         self._sleep(program.seconds)
         if stopping():
             return
@@ -295,7 +300,10 @@ class Nodes:
             node.finish(uid, program.exit_code)
 
     def _stopping(self, node, uid):
-        return not node.pods.has(uid) or node.pods.find(uid).stopping
+        try:
+            return node.pods.find(uid).stopping
+        except AssertionError:  # it is gone
+            return True
 
     def _sleep(self, seconds):
         """What is short is not shortened: a controller has to see it."""

@@ -1,15 +1,15 @@
 """The audit log of a control plane of ours: every request that the API server answered, who sent it, and what came of it.
 
-    log = Audit(plane.audit_log)
+    log = Audit(plane.audit_log, api)
     begin = log.here
     ...
     tries = log.requests(since=begin, user=USER, verbs={"create"}, resource="pods", namespace=namespace)
 
-The server writes a line after it has sent the answer: who asks waits a moment for those of what was just seen, and asks `eventually` for
-what is only about to be seen.
+The server writes a line after it has sent the answer. So whoever looks sends a request of his own first, and waits for its line: that of
+what was seen before is there by then.
 """
 
-import time
+import secrets
 from collections.abc import Collection, Iterator
 from datetime import datetime
 from pathlib import Path
@@ -17,9 +17,12 @@ from typing import Any
 
 import msgspec
 
+from genericjob.reconcile.api import Api
+from genericjob.reconcile.resources import CONFIG_MAPS
+
+from .clusters import eventually
+
 WRITES = frozenset(("create", "update", "patch", "delete", "deletecollection"))
-MOMENT = 0.2
-"""Seconds between an answer and its line, and more: the server's other threads may come first."""
 CREDENTIAL = "authentication.kubernetes.io/credential-id"
 
 
@@ -79,13 +82,13 @@ class Request(msgspec.Struct, frozen=True):
 class Audit:
     """The log of one server, also while it grows."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, path: Path, api: Api) -> None:
+        self._path, self._api = path, api
 
     @property
     def here(self) -> int:
         """This moment, for `since`."""
-        time.sleep(MOMENT)
+        self._catch_up()
         return self._path.stat().st_size
 
     def requests(
@@ -99,7 +102,7 @@ class Audit:
         name: str = "",
     ) -> list[Request]:
         """The requests that are all this, in the order in which they came; what is left empty does not matter."""
-        time.sleep(MOMENT)
+        self._catch_up()
         found = [
             request
             for request in self._read(since, user)
@@ -114,6 +117,17 @@ class Audit:
     def writes(self, **which: Any) -> list[Request]:
         """The requests that change something, of those that `requests` would find."""
         return self.requests(verbs=WRITES, **which)
+
+    def _catch_up(self) -> None:
+        """Wait until the log has what the server has answered."""
+        here, mark = self._path.stat().st_size, f"mark-{secrets.token_hex(8)}"
+        self._api.list(CONFIG_MAPS, "default", labels=f"{mark}=", limit=1)
+        eventually(lambda: self._has(mark.encode(), here))
+
+    def _has(self, mark: bytes, since: int) -> bool:
+        with self._path.open("rb") as log:
+            log.seek(since)
+            return mark in log.read()
 
     def _read(self, since: int, user: str) -> Iterator[Request]:
         """Each request once: a watch is in the log when it begins and again when it ends."""

@@ -75,7 +75,10 @@ def test_a_file_says_what_it_is_about(manifest):
 @pytest.mark.parametrize(("place", "rule"), [(place, rule) for place, rules in RULES.items() for rule in rules])
 def test_every_rule_is_broken_by_a_file_whenever_it_is_asked(place, rule):
     def breaks(manifest):
-        return manifest.words.removeprefix("Forbidden: ") in rule.message and re.sub(r"\[\d+]", "[]", manifest.field) == field
+        return (
+            re.sub(r'^(Forbidden|Required value|Invalid value: "\w+"): ', "", manifest.words) in rule.message
+            and re.sub(r"\[\d+]", "[]", manifest.field) == field
+        )
 
     field = ".".join(filter(None, (place, rule.field)))
     asked = {"at creation": ["refused"], "at a change": ["changes-refused"], "at both": ["refused", "changes-refused"]}[rule.asked]

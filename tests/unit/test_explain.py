@@ -41,7 +41,11 @@ def test_a_job_that_fails_as_soon_as_it_begins_is_told_so():
     told = "fires as soon as the job begins: no success rule can ever fire"
     hopeless = a_job().type("a", 2).success({"a": [7]}).failure({"x": [0]})
     assert standings(seen(hopeless, stored=False).failure)[-1] == ("(implicit)", "any", "can fire", told)
-    for another in (a_job().type("a", 2).success({"a": [7]}, {"a": [1]}), a_job().type("a", 2).success({"a": [7]}).failure({"a": [0]})):
+    for another in (
+        a_job().type("a", 2).success({"a": [7]}, {"a": [1]}),
+        a_job().type("a", 2).success({"a": [7]}).failure({"a": [0]}),
+        a_job().type("a", 1, restartPolicy={"policy": "Always"}).success({"a": [0]}),  # it runs for ever
+    ):
         assert seen(another, stored=False).failure[-1].why != told
 
 

@@ -6,12 +6,15 @@ The same manifests go to a real server in `tests/e2e/test_crd.py`.
 import pytest
 
 from genericjob.api import crd
+from genericjob.api.admission import RULES
 from genericjob.api.names import PHASES
-from genericjob.jobs.policies import POLICIES
+from genericjob.api.validation import broken
+from genericjob.jobs.admission import POLICIES
 from genericjob.local.memory import MemoryApi
 from genericjob.reconcile.errors import ApiError
-from genericjob.reconcile.resources import CUSTOM_RESOURCE_DEFINITIONS
+from genericjob.reconcile.resources import CUSTOM_RESOURCE_DEFINITIONS, Key
 from harness.corpus import Writer, manifests, refusal, see_that_it_became
+from harness.definitions import GENERIC_JOBS
 
 PAUSED = next(found for found in manifests("changes-accepted") if str(found) == "more-replicas-while-paused")
 
@@ -20,11 +23,26 @@ def of(folder):
     return pytest.mark.parametrize("manifest", manifests(folder), ids=str)
 
 
+def server(policies):
+    api = MemoryApi(policies=policies)
+    api.create(CUSTOM_RESOURCE_DEFINITIONS, crd.definition())
+    return api
+
+
+def passes_without_rules(manifest):
+    try:
+        Writer(server({}), "default").create(manifest.job)
+    except ApiError:
+        return False
+    return True
+
+
+BY_RULES = [manifest for manifest in manifests("refused") if passes_without_rules(manifest)]
+
+
 @pytest.fixture
 def writer():
-    api = MemoryApi(policies=POLICIES)
-    api.create(CUSTOM_RESOURCE_DEFINITIONS, crd.definition())
-    return Writer(api, "default")
+    return Writer(server(POLICIES), "default")
 
 
 @of("accepted")
@@ -55,3 +73,29 @@ def test_types_and_replicas_change_in_no_other_phase(writer, phase):
     job = writer.create(before | {"status": {"phase": phase}})
     with pytest.raises(ApiError, match=r"spec\.replicaSpecs: Forbidden"):
         writer.change(job, after)
+
+
+def test_some_are_refused_by_every_rule_that_is_asked_of_new_jobs():
+    asked = {rule.message for rules in RULES.values() for rule in rules if rule.asked != "at a change"}
+    assert asked <= {one.rule.message for manifest in BY_RULES for one in broken(manifest.job)}
+
+
+@pytest.mark.parametrize("manifest", BY_RULES, ids=str)
+def test_what_an_older_definition_let_pass_can_be_told_so_and_can_go(manifest):
+    policies = {}
+    api = server(policies)
+    job = Key("default", Writer(api, "default").create(manifest.job)["metadata"]["name"])
+    policies.update(POLICIES)
+    api.patch(GENERIC_JOBS, job, {"status": {"phase": "Pending"}}, subresource="status")
+    api.patch(GENERIC_JOBS, job, {"metadata": {"finalizers": ["example.dev/keep"]}, "spec": {"cleanUpPolicy": "All"}})
+    api.delete(GENERIC_JOBS, job)
+    api.patch(GENERIC_JOBS, job, {"metadata": {"finalizers": None}})
+    with pytest.raises(ApiError, match="not found"):
+        api.get(GENERIC_JOBS, job)
+
+
+def test_what_is_wrong_with_one_element_is_not_said_of_another():
+    always = {"policy": "Always", "scope": "Job"}
+    old = {"spec": {"replicaSpecs": [{"type": "a", "restartPolicy": always}, {"type": "b", "restartPolicy": {}}]}}
+    new = {"spec": {"replicaSpecs": [{"type": "b", "restartPolicy": always}, {"type": "a", "restartPolicy": always}]}}
+    assert [one.field for one in broken(new, old)] == ["spec.replicaSpecs[0].restartPolicy.scope"]

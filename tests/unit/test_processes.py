@@ -211,7 +211,7 @@ def test_programs_find_signals_as_they_are_everywhere(processes, request):
     assert (int(blocked.split()[1], 16), code) == (0, 0)
     made = {number for number in signal.valid_signals() if signal.getsignal(number) is signal.SIG_IGN} - {signal.SIGPIPE, signal.SIGXFSZ}
     found = {number for number in range(1, 32) if int(ignored.split()[1], 16) >> (number - 1) & 1}  # those above are the C library's
-    assert found <= (made if "children" in request.node.name else set())
+    assert found <= (made if request.node.callspec.params["processes"] == "children" else set())
 
 
 def test_a_file_without_an_interpreter_says_why(processes, tmp_path):

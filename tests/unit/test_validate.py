@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genericjob.api.admission import RULES
-from genericjob.api.validation import LIKENESSES, broken
+from genericjob.api.validation import CHECKS, broken
 from genericjob.cli.documents import BadInputError, parsed, problems, runnable
 from genericjob.cli.judging import findings
 from genericjob.cli.validate import judged
@@ -83,7 +83,7 @@ def test_of_pods_that_a_server_accepts_nothing_is_said(manifest):
 
 
 def test_every_rule_has_its_like():
-    assert {place: len(rules) for place, rules in RULES.items()} == {place: len(likes) for place, likes in LIKENESSES.items()}
+    assert {place: len(rules) for place, rules in RULES.items()} == {place: len(checks) for place, checks in CHECKS.items()}
 
 
 def test_a_rule_is_told_where_it_is_broken():
@@ -95,7 +95,7 @@ def test_a_rule_is_told_where_it_is_broken():
             "replicaSpecs": [{"type": "a" * 62}, {"type": "b", "restartPolicy": policy, "replicas": 10_000}],
         },
     }
-    assert [field for field, _ in broken(job)] == [
+    assert [one.field for one in broken(job)] == [
         "metadata.name",
         "metadata.name",
         "spec.replicaSpecs",
