@@ -18,14 +18,14 @@ from genericjob.reconcile.errors import ApiError
 from genericjob.reconcile.http import MERGE_PATCH
 from genericjob.reconcile.resources import CONFIG_MAPS, SECRETS, Key, Resource
 
+from .applied import LAST_APPLIED, last_applied, remembering
 from .documents import BadInputError, Document, Problem, problems, read
 from .failures import BAD_INPUT, CommandError
 from .jobs import JOBS
 from .options import Context, Kubeconfig, Local, Namespace, Target, target
 
-LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
-LONGEST_ANNOTATION = 250_000
-"""Characters; all annotations of an object together may have 256 KB."""
+NOT_CHECKED = "some validation rules were not checked"
+"""What a server adds when it has said what is wrong."""
 RESOURCES: Mapping[str, Resource[dict[str, Any]]] = {JOBS.kind: JOBS, "ConfigMap": CONFIG_MAPS, "Secret": SECRETS}
 TRIES = 3
 _UNKNOWN_FIELD = re.compile(r'(unknown|duplicate) field "([^"]+)"')
@@ -106,7 +106,7 @@ class _Application:
             raise BadInputError(f"{document.where}: metadata.namespace is {given}, and --namespace {namespace}: which one?")
         self._namespace = given or where.namespace
         self._name = str(meta.get("name") or "")
-        self._body = _remembering({**document.body, "metadata": {**meta, "namespace": self._namespace}})
+        self._body = remembering({**document.body, "metadata": {**meta, "namespace": self._namespace}})
 
     def go(self) -> str:
         """Put it there; returns what was done."""
@@ -136,7 +136,7 @@ class _Application:
     def _change(self) -> str:
         key = Key(self._namespace, self._name)
         current = self._api.get(self._resource, key)
-        patch = merge_patch(_last_applied(current), self._body, current)
+        patch = merge_patch(last_applied(current), self._body, current)
         if not patch:
             return self._said(current, "unchanged")
         answer = self._api.request("PATCH", self._resource.path(*key), self._query(), patch, content=MERGE_PATCH)
@@ -157,37 +157,20 @@ class _Application:
         return BadInputError("\n".join((*lines, *self._hints(error.message))))
 
     def _hints(self, message: str) -> Iterator[str]:
-        if "only while the job is paused" in message:
-            yield f"genericjob: pause it before: {self._where.command(f'pause {self._name}', self._namespace)}"
-        elif "cannot be changed" in message:
+        if "cannot be changed" in message:
             how = self._where.command(f"delete {self._name}", self._namespace)
             yield f"genericjob: to have it otherwise, delete the job and apply it again: {how}"
+        elif "only while the job is paused" in message:
+            yield f"genericjob: pause it before: {self._where.command(f'pause {self._name}', self._namespace)}"
 
 
 def _fields(error: ApiError) -> Iterator[tuple[str, str]]:
     for cause in error.causes:
-        if cause.field or cause.message:
+        if (cause.field or cause.message) and NOT_CHECKED not in cause.message:
             yield cause.field.strip("<>"), cause.message
     if not error.causes:
         for how, field in _UNKNOWN_FIELD.findall(error.message):
             yield field, f"{how} field"
-
-
-def _remembering(body: Body) -> Body:
-    """The same, with a note of what was applied."""
-    text = msgspec.json.encode(body, order="sorted").decode() + "\n"
-    if len(text) > LONGEST_ANNOTATION:
-        return body
-    meta = body["metadata"]
-    return {**body, "metadata": {**meta, "annotations": {**(meta.get("annotations") or {}), LAST_APPLIED: text}}}
-
-
-def _last_applied(current: Body) -> Body:
-    try:
-        found = msgspec.json.decode((current["metadata"].get("annotations") or {}).get(LAST_APPLIED, "{}"))
-    except msgspec.DecodeError:
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 def _essence(body: Body) -> Body:

@@ -23,6 +23,7 @@ from genericjob.reconcile.objects import Object, object_of
 from genericjob.reconcile.primitives import Primitives
 from genericjob.reconcile.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, RAW_PODS, SECRETS, Key, Resource
 
+from .applied import remembering
 from .documents import BadInputError, Document
 
 PATIENCE = 10.0
@@ -67,6 +68,12 @@ def _any(resource: Resource[Any]) -> dict[str, Any]:
     }
 
 
+def _applied(document: Document) -> Mapping[str, Any]:
+    """An object as if somebody had applied it, so that somebody can apply it again; one whose name is made up cannot be."""
+    meta = document.body["metadata"]
+    return remembering({**document.body, "metadata": {**meta, "namespace": document.namespace}}) if meta.get("name") else document.body
+
+
 WARNINGS: Resource[Warned] = Resource("", "v1", "events", "Event", dict[str, Any], _warned)
 
 
@@ -108,7 +115,7 @@ class Engine:
         for document in documents:
             try:
                 self._make_namespace(document.namespace)
-                created = self.api.create(_RESOURCES[document.kind], document.body, document.namespace, field_validation="Strict")
+                created = self.api.create(_RESOURCES[document.kind], _applied(document), document.namespace, field_validation="Strict")
             except ApiError as error:
                 raise BadInputError(f"{document.where}: {error.message}") from None
             if isinstance(created.object, StoredJob):

@@ -22,7 +22,7 @@ from genericjob.jobs.resource import JOBS
 from genericjob.local.drafts import KNOWN_METADATA
 from genericjob.local.memory import MemoryApi
 from genericjob.local.names import label
-from genericjob.local.schema import Schema, prune
+from genericjob.local.schema import Schema, fill, prune
 from genericjob.reconcile.errors import ApiError, Cause
 from genericjob.reconcile.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, SECRETS, Resource
 
@@ -99,7 +99,9 @@ def _object(body: Mapping[str, Any]) -> Iterator[Finding]:
     yield from untyped(body["metadata"])
     refused = [*_refused(body)]
     yield from refused
-    found = (*_unknown(body), *_job({**body, "metadata": {**body["metadata"], "name": name_of(body)}}, refused))
+    stored = copy.deepcopy({**body, "metadata": {**body["metadata"], "name": name_of(body)}})
+    fill(stored, _schema())
+    found = (*_unknown(body), *_job(stored, refused))
     yield from (one for one in found if not _told_already(one, refused))
 
 

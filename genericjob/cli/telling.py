@@ -236,6 +236,8 @@ class Teller:
         job = self._jobs[stored.uid] = self._reader.read(stored)
         view = self._views[stored.uid]
         self._add_ranks(stored.uid, job, several=len(self._views) > 1)
+        for gone in view.ranks.keys() - {name for names in job.design.names.values() for name in names}:
+            del view.ranks[gone]
         first = stored.uid not in self._warned
         self._warned.add(stored.uid)
         if job.spec.debugged and (first or not before.spec.debugged):

@@ -11,7 +11,7 @@ from urllib.parse import unquote
 
 import msgspec
 
-from genericjob.reconcile.api import Event, FieldValidation
+from genericjob.reconcile.api import Event
 from genericjob.reconcile.codec import INITIAL_EVENTS_END
 from genericjob.reconcile.errors import ApiError
 from genericjob.reconcile.resources import Key, Resource
@@ -95,9 +95,9 @@ class Answers:
             case ["openapi", "v3"]:
                 return discovery.openapi_paths(self._api.kinds())
             case ["openapi", "v3", "api", version]:
-                return discovery.openapi("", version, self._api.kinds())
+                return discovery.openapi("", version, self._api.kinds(), self._definitions())
             case ["openapi", "v3", "apis", group, version]:
-                return discovery.openapi(group, version, self._api.kinds())
+                return discovery.openapi(group, version, self._api.kinds(), self._definitions())
             case ["apis", group]:
                 return discovery.group(group, self._api.kinds())
             case ["apis", group, version]:
@@ -140,11 +140,14 @@ class Answers:
             case "GET":
                 found = self._api.get(resource, key)
                 return self._table(kind, [found], {}, request) if request.wants_table else Answer(body=found)
+            case "PUT" if status:
+                return Answer(body=self._api.replace_status(resource, key, request.body))
             case "PUT":
-                write = self._api.replace_status if status else self._api.replace
-                return Answer(body=write(resource, key, request.body))
+                return Answer(body=self._api.replace(resource, key, request.body, field_validation=request.validation))
             case "PATCH":
-                return Answer(body=self._api.patch(resource, key, patch_in(request), subresource="status" if status else ""))
+                patch = patch_in(request, custom=kind.schema is not None)
+                changed = self._api.patch(resource, key, patch, subresource="status" if status else "", field_validation=request.validation)
+                return Answer(body=changed)
             case "DELETE" if not status:
                 return self._delete(resource, key, request)
         raise refusals.not_allowed(f"{request.method} is not known here")
@@ -208,9 +211,7 @@ class Answers:
     def _many(self, request: Request, kind: Kind, namespace: str) -> Answer:
         resource = self._resource(kind)
         if request.method == "POST":
-            validation: Any = request.query.get("fieldValidation") or None
-            given: FieldValidation | None = validation
-            created = self._api.create(resource, request.body, namespace, field_validation=given)
+            created = self._api.create(resource, request.body, namespace, field_validation=request.validation)
             return Answer(201, created.object, warnings=created.warnings)
         if request.method != "GET":
             raise refusals.not_allowed(f"{request.method} is not known here for all {kind.plural} at once")

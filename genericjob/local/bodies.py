@@ -34,12 +34,17 @@ def sent(body: Body, kind: Kind, validation: FieldValidation = "Warn", *, subres
     if validation == "Ignore":
         return draft, ()
     remarks += [f'unknown field "{path}"' for path in unknown]
-    if remarks and validation == "Strict":
-        raise refusals.bad_request(f"{kind.kind} cannot be handled as a {kind.kind}: strict decoding error: {', '.join(remarks)}")
+    if validation == "Strict":
+        _refuse(remarks, kind)
     return draft, remarks
 
 
-def patched(rest: Any, kind: Kind, touched: Collection[str] | None) -> Draft:
+def _refuse(remarks: Sequence[str], kind: Kind) -> None:
+    if remarks:
+        raise refusals.bad_request(f"{kind.kind} cannot be handled as a {kind.kind}: strict decoding error: {', '.join(remarks)}")
+
+
+def patched(rest: Any, kind: Kind, touched: Collection[str] | None, validation: FieldValidation = "Warn") -> Draft:
     """The object that a patch has made, of which only the fields that it touched need to be looked at."""
     if not isinstance(rest, dict):
         raise refusals.unreadable_patch("it is not an object")
@@ -52,9 +57,12 @@ def patched(rest: Any, kind: Kind, touched: Collection[str] | None) -> Draft:
         if found != wanted:
             raise refusals.invalid(kind, _called(rest), [refusals.wrong(field, found, f"must be {wanted}")])
     try:
-        return typed(rest, kind, touched)[0]
+        draft, unknown = typed(rest, kind, touched)
     except msgspec.ValidationError as error:
         raise refusals.unreadable_patch(error) from None
+    if validation == "Strict":
+        _refuse([f'unknown field "{path}"' for path in unknown], kind)
+    return draft
 
 
 def typed(rest: dict[str, Any], kind: Kind, touched: Collection[str] | None = None) -> tuple[Draft, list[str]]:

@@ -41,9 +41,14 @@ class _Names(msgspec.Struct, rename="camel"):
     categories: tuple[str, ...] = ()
 
 
+class _Validation(msgspec.Struct):
+    schema: dict[str, Any] = msgspec.field(default_factory=dict, name="openAPIV3Schema")
+
+
 class _Version(msgspec.Struct, rename="camel"):
     name: str
     additional_printer_columns: tuple[Column, ...] = ()
+    schema: _Validation = msgspec.field(default_factory=_Validation)
 
 
 class _Spec(msgspec.Struct):
@@ -60,6 +65,10 @@ class Definition(msgspec.Struct):
     def columns(self, version: str) -> Sequence[Column]:
         """What is to be printed of an object."""
         return next((found.additional_printer_columns for found in self.spec.versions if found.name == version), ())
+
+    def schema(self, version: str) -> Mapping[str, Any]:
+        """What its objects consist of."""
+        return next((found.schema.schema for found in self.spec.versions if found.name == version), {})
 
 
 DEFINITIONS: Resource[Definition] = Resource(
@@ -148,21 +157,22 @@ def openapi_paths(kinds: Iterable[Kind]) -> dict[str, Any]:
     return {"paths": {place: {"serverRelativeURL": f"/openapi/v3/{place}"} for place in places}}
 
 
-def openapi(group: str, version: str, kinds: Iterable[Kind]) -> dict[str, Any] | None:
-    """The document of a version. IT SAYS ONE THING: that this server looks for unknown fields itself, so that kubectl need not."""
+def openapi(group: str, version: str, kinds: Iterable[Kind], definitions: Definitions) -> dict[str, Any] | None:
+    """The document of a version, for kubectl: that this server looks for unknown fields itself, and what custom kinds consist of."""
     own = [kind for kind in kinds if (kind.group, kind.version) == (group, version)]
     looks = {"name": "fieldValidation", "in": "query", "schema": {"type": "string"}}
-    paths = {
-        f"/{_root(group, version)}{'/namespaces/{namespace}' if kind.namespaced else ''}/{kind.plural}/{{name}}": {
-            "patch": {
-                "parameters": [looks],
-                "responses": {},
-                "x-kubernetes-group-version-kind": {"group": group, "version": version, "kind": kind.kind},
-            }
-        }
-        for kind in own
-    }
-    return {"openapi": "3.0.0", "info": {"title": "GenericJob", "version": __version__}, "paths": paths} if own else None
+    paths: dict[str, Any] = {}
+    schemas: dict[str, Any] = {}
+    for kind in own:
+        named = {"group": group, "version": version, "kind": kind.kind}
+        told = {"responses": {}, "x-kubernetes-group-version-kind": named}
+        place = f"/{_root(group, version)}{'/namespaces/{namespace}' if kind.namespaced else ''}/{kind.plural}"
+        paths[place] = {"get": told}
+        paths[f"{place}/{{name}}"] = {"patch": {"parameters": [looks], **told}}
+        if definition := definitions.get(kind.place):
+            schemas[f"{group}.{version}.{kind.kind}"] = {**definition.schema(version), "x-kubernetes-group-version-kind": [named]}
+    head = {"openapi": "3.0.0", "info": {"title": "GenericJob", "version": __version__}}
+    return {**head, "paths": paths, "components": {"schemas": schemas}} if own else None
 
 
 def _root(group: str, version: str) -> str:

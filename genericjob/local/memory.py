@@ -150,9 +150,7 @@ class MemoryApi:
             table, kind = self._find(resource)
             if kind.namespaced and not namespace:
                 raise refusals.not_allowed(f"{kind.full_name} are created in a namespace")
-            if field_validation not in (None, "Ignore", "Warn", "Strict"):
-                raise refusals.bad_option("fieldValidation", field_validation)
-            draft, remarks = bodies.sent(body, kind, field_validation or "Warn")
+            draft, remarks = bodies.sent(body, kind, _validation(field_validation))
             _settle(draft, kind, namespace)
             self._writer.admit(table, kind, namespace, draft.meta.name)
             self._writer.name(table, draft)
@@ -161,19 +159,19 @@ class MemoryApi:
                 remarks = [*remarks, *names.finalizer_remarks(draft.meta.finalizers)]
         return Created(codec(resource).one(presented(found, kind)), remarks)
 
-    def replace(self, resource: Resource[T], key: Key, body: Body) -> T:
+    def replace(self, resource: Resource[T], key: Key, body: Body, *, field_validation: FieldValidation | None = None) -> T:
         """Store a new version of everything but the status."""
-        return self._replace(resource, key, body, "")
+        return self._replace(resource, key, body, "", field_validation)
 
     def replace_status(self, resource: Resource[T], key: Key, body: Body) -> T:
         """Store a new status."""
         return self._replace(resource, key, body, "status")
 
-    def _replace(self, resource: Resource[T], key: Key, body: Body, subresource: str) -> T:
+    def _replace(self, resource: Resource[T], key: Key, body: Body, subresource: str, field_validation: FieldValidation | None = None) -> T:
         with self._writing:
             table, kind = self._find(resource, subresource)
             key = _placed(kind, key)
-            draft, _ = bodies.sent(body, kind, subresource=subresource)
+            draft, _ = bodies.sent(body, kind, _validation(field_validation), subresource=subresource)
             _check_name(draft, key)
             _settle(draft, kind, key.namespace)
             found = table.get(key)
@@ -189,14 +187,22 @@ class MemoryApi:
                 data = presented(self._writer.create(table, kind, draft, prepare), kind)
         return codec(resource).one(data)
 
-    def patch(self, resource: Resource[T], key: Key, patch: Body | Operations, *, subresource: Literal["", "status"] = "") -> T:
+    def patch(
+        self,
+        resource: Resource[T],
+        key: Key,
+        patch: Body | Operations,
+        *,
+        subresource: Literal["", "status"] = "",
+        field_validation: FieldValidation | None = None,
+    ) -> T:
         """Change some fields."""
         with self._writing:
             table, kind = self._find(resource, subresource)
             key = _placed(kind, key)
             found = _existing(table, kind, key)
             document, touched = _patched(decode(presented(found, kind)), patch)
-            draft = bodies.patched(document, kind, touched)
+            draft = bodies.patched(document, kind, touched, _validation(field_validation))
             _check_name(draft, key)
             _settle(draft, kind, key.namespace)
             data = self._writer.update(found, kind, draft, subresource)
@@ -318,6 +324,12 @@ class _Writing:
 
 
 # ------------------------------------------------------------------------------------------------ questions about a request
+
+
+def _validation(asked: FieldValidation | None) -> FieldValidation:
+    if asked not in (None, "Ignore", "Warn", "Strict"):
+        raise refusals.bad_option("fieldValidation", asked)
+    return asked or "Warn"
 
 
 def _placed(kind: Kind, key: Key) -> Key:

@@ -40,6 +40,11 @@ class Request:
         """Whether a switch is on."""
         return self.query.get(name, "") in ("1", "true", "True")
 
+    @property
+    def validation(self) -> Any:
+        """What is to become of unknown fields, if somebody says so."""
+        return self.query.get("fieldValidation") or None
+
     def number(self, name: str) -> int | None:
         """An option that is a number."""
         text = self.query.get(name, "")
@@ -85,8 +90,8 @@ def answered(value: Any, status: int = 200) -> Answer:
 # ------------------------------------------------------------------------------------------------ bodies
 
 
-def patch_in(request: Request) -> Any:
-    """The patch as the port takes it: bytes to be merged, or operations."""
+def patch_in(request: Request, *, custom: bool) -> Any:
+    """The patch as the port takes it: bytes to be merged, or operations. How to merge lists a server knows of built-in kinds alone."""
     match request.content.partition(";")[0].strip():
         case "application/merge-patch+json":
             return request.body
@@ -95,7 +100,7 @@ def patch_in(request: Request) -> Any:
             if not isinstance(found, list):
                 raise refusals.bad_request("error decoding patch: it is not a list of operations")
             return found
-        case "application/strategic-merge-patch+json" if _merges_plainly(_decoded(request.body)):
+        case "application/strategic-merge-patch+json" if not custom and _merges_plainly(_decoded(request.body)):
             return request.body
     text = f"a run on this machine takes merge patches and JSON patches only, not {request.content} (no server-side apply)"
     raise ApiError(415, "UnsupportedMediaType", text)

@@ -69,7 +69,8 @@ class _Listener(ThreadingMixIn, TCPServer):
         self._lock = threading.Condition()
         self._open: set[socket.socket] = set()
         self._streams: set[Answer] = set()
-        self._over = False
+        self.over = False
+        """Whether nobody is answered any more."""
 
     def knows(self, token: str) -> bool:
         """Whether somebody may ask. IN CONSTANT TIME: how long a refusal takes must not tell how much was right."""
@@ -81,7 +82,7 @@ class _Listener(ThreadingMixIn, TCPServer):
             try:
                 request, address = self.socket.accept()
             except OSError:
-                if self._over:
+                if self.over:
                     return
                 time.sleep(PAUSE)  # no more files, say: others will give theirs back
             else:
@@ -107,14 +108,14 @@ class _Listener(ThreadingMixIn, TCPServer):
         with self._lock:
             (self._streams.add if begins else self._streams.discard)(answer)
             self._lock.notify_all()
-            over = self._over
+            over = self.over
         if over and begins:
             answer.stop()
 
     def hang_up(self) -> None:
         """Take nobody any more, and end all streams, which their readers take for the end that it is."""
         with self._lock:
-            self._over = True
+            self.over = True
             streams, open = list(self._streams), list(self._open)
         with suppress(OSError):
             self.socket.shutdown(socket.SHUT_RDWR)
@@ -139,6 +140,9 @@ class _Handler(BaseHTTPRequestHandler):
     disable_nagle_algorithm = True
 
     def _answer(self) -> None:
+        if self.server.over:  # A SOCKET THAT IS SHUT still hands out what comes after
+            self.close_connection = True
+            return
         try:
             answer = self.server.answers.to(self._read())
         except ApiError as error:

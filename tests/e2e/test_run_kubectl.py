@@ -18,13 +18,14 @@ JOB = {
     "kind": "GenericJob",
     "metadata": {"name": "j", "namespace": "team"},
     "spec": {
+        "activeDeadlineSeconds": 3000,
         "replicaSpecs": [
             {
                 "type": "w",
                 "replicas": 2,
                 "template": {"spec": {"containers": [{"name": "main", "image": "none", "command": ["sh", "-c", SCRIPT]}]}},
             }
-        ]
+        ],
     },
 }
 
@@ -103,6 +104,36 @@ def test_what_a_cluster_refuses_is_refused_here_in_the_same_words(talk):
     code, _, error = talk("patch", "gj", "j", "--type=json", "--patch", patch)
     why = "types and numbers of replicas can be changed only while the job is paused and status.phase says so"
     assert (code, error) == (1, f'The GenericJob "j" is invalid: spec.replicaSpecs: Forbidden: {why}\n')
+
+
+def test_unknown_fields_are_refused_in_changes_as_in_new_objects(talk, tmp_path):
+    file = tmp_path / "j.yaml"
+    file.write_text(yaml.safe_dump(JOB | {"spec": JOB["spec"] | {"foo": 1}}))
+    for verb in ("apply", "replace"):
+        code, _, error = talk(verb, "-f", str(file))
+        assert (code, 'unknown field "spec.foo"' in error) == (1, True)
+
+
+def test_a_field_that_is_taken_out_of_the_file_goes(talk, tmp_path):
+    file = tmp_path / "j.yaml"
+    file.write_text(yaml.safe_dump(JOB | {"spec": {name: value for name, value in JOB["spec"].items() if name != "activeDeadlineSeconds"}}))
+    assert talk("get", "gj", "j", "-o", "jsonpath={.spec.activeDeadlineSeconds}")[1] == "3000"
+    code, out, error = talk("apply", "-f", str(file))
+    assert (code, error) == (0, "")
+    assert out.endswith("configured\n")
+    assert talk("get", "gj", "j", "-o", "jsonpath={.spec.activeDeadlineSeconds}")[1] == ""
+
+
+def test_patches_that_a_cluster_does_not_know_of_this_kind_are_refused(talk):
+    code, _, error = talk("patch", "gj", "j", "--patch", '{"spec": {"ttlSecondsAfterFinished": 7}}')
+    assert (code, "merge patches and JSON patches only" in error) == (1, True)
+
+
+def test_every_field_is_explained(talk):
+    code, out, _ = talk("explain", "gj.spec.replicaSpecs.restartPolicy.limit")
+    assert (code, "FIELD: limit <integer>" in out) == (0, True)
+    code, _, error = talk("explain", "pods")
+    assert (code, "not found in OpenAPI schema" in error) == (1, True)
 
 
 def test_what_cannot_work_says_so_in_one_sentence(talk):

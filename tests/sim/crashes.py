@@ -18,7 +18,7 @@ MOST = 8
 """Writes on their way of which every subset is played; of more than these the rest is lost."""
 FEW = MOST if os.environ.get("SIM_SUBSETS") == "all" else 3
 """The same, unless time is no object: of more than these only nothing, everything, each alone, and each one missing."""
-EVERY = int(os.environ.get("SIM_EVERY", "1"))
+EVERY = max(1, int(os.environ.get("SIM_EVERY", "1")))
 """Of a run's writes only one in so many is where it crashes; another one in each scenario."""
 
 

@@ -1,6 +1,7 @@
 """The corpus of manifests, without a server: what it lets pass the models can read, and what it refuses they refuse as well.
 
-The controller must not depend on who admitted a job: an older definition may have, or the embedded engine, which knows no CEL.
+The controller must not depend on who admitted a job: an older definition may have. What the API in memory refuses is in
+`test_memory_jobs.py`.
 """
 
 import copy
@@ -12,29 +13,11 @@ from genericjob.api import crd
 from genericjob.api.admission import RULES
 from genericjob.api.spec import InvalidSpecError, parse
 from genericjob.jobs.job import Design
-from genericjob.local import MemoryApi
-from genericjob.reconcile.errors import ApiError
-from genericjob.reconcile.resources import CUSTOM_RESOURCE_DEFINITIONS
+from genericjob.local.schema import Schema, fill
 from harness.corpus import BLIND, CORPUS, manifests
-from harness.definitions import GENERIC_JOBS
 
+SCHEMA = Schema(crd.definition()["spec"]["versions"][0]["schema"]["openAPIV3Schema"])
 FOLDERS = ("accepted", "refused", "changes-accepted", "changes-refused", "pods-accepted", "pods-refused")
-RULES_ALONE = {
-    "exit-code-in-both-lists",
-    "name-generated-too-long-for-pods",
-    "name-of-digits-and-a-service-without-ports",
-    "name-that-begins-with-a-digit-and-services",
-    "name-too-long-for-pods",
-    "name-too-long-for-pods-of-the-second-type",
-    "name-with-a-dot-and-services",
-    "node-port",
-    "port-name-twice",
-    "ports-without-names",
-    "replicas-too-many-in-sum",
-    "restart-scope-job-and-always",
-    "restart-scope-job-and-always-of-the-second-type",
-}
-"""Refused by rules in CEL, which the embedded engine does not know."""
 
 
 def of(folder, wanted=lambda manifest: True):
@@ -42,15 +25,10 @@ def of(folder, wanted=lambda manifest: True):
 
 
 def designed(job):
-    metadata = job["metadata"]
-    return Design.of(metadata.get("name") or f"{metadata['generateName']}12345", parse(job.get("spec")))
-
-
-@pytest.fixture
-def create():
-    api = MemoryApi()
-    api.create(CUSTOM_RESOURCE_DEFINITIONS, crd.definition())
-    return lambda job: api.create(GENERIC_JOBS, copy.deepcopy(job), "default", field_validation="Strict").object
+    """As it is understood when a server has stored it: without fields that are empty."""
+    metadata, stored = job["metadata"], copy.deepcopy({"spec": job.get("spec")})
+    fill(stored, SCHEMA)
+    return Design.of(metadata.get("name") or f"{metadata['generateName']}12345", parse(stored.get("spec")))
 
 
 # ------------------------------------------------------------------------------------------------ the files
@@ -132,19 +110,3 @@ def test_a_job_whose_pods_are_accepted_is_understood(manifest):
 @of("pods-refused")
 def test_a_job_whose_pods_are_refused_is_understood(manifest):
     designed(manifest.job)
-
-
-# ------------------------------------------------------------------------------------------------ the embedded engine
-
-
-@of("accepted")
-def test_the_embedded_engine_takes_what_is_accepted(create, manifest):
-    made = create(manifest.job)
-    assert parse(made["spec"]) == parse(manifest.job["spec"])
-
-
-@of("refused", lambda manifest: str(manifest) not in RULES_ALONE)
-def test_the_embedded_engine_refuses_what_is_refused(create, manifest):
-    with pytest.raises(ApiError) as caught:
-        create(manifest.job)
-    assert manifest.field in caught.value.message

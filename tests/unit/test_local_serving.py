@@ -128,7 +128,7 @@ def test_what_is_not_there_is_not_found(ask, path):
 def test_kubectl_is_told_that_fields_are_looked_at_here(ask):
     paths = ask("GET", "/openapi/v3")[1]["paths"]
     place = paths["apis/batch.tensorstack.dev/v1beta1"]["serverRelativeURL"]
-    (found,) = ask("GET", place)[1]["paths"].values()
+    _, found = ask("GET", place)[1]["paths"].values()
     assert found["patch"]["x-kubernetes-group-version-kind"]["kind"] == "GenericJob"
     assert [one["name"] for one in found["patch"]["parameters"]] == ["fieldValidation"]
     assert ask("GET", paths["api/v1"]["serverRelativeURL"])[0] == 200

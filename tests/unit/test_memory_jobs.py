@@ -8,6 +8,7 @@ import pytest
 from genericjob.api import crd
 from genericjob.api.admission import RULES
 from genericjob.api.names import PHASES
+from genericjob.api.spec import parse
 from genericjob.api.validation import broken
 from genericjob.jobs.admission import POLICIES
 from genericjob.local.memory import MemoryApi
@@ -47,7 +48,9 @@ def writer():
 
 @of("accepted")
 def test_what_is_accepted(writer, manifest):
-    assert writer.create(manifest.job)["spec"]["replicaSpecs"]
+    made = writer.create(manifest.job)
+    assert [part["type"] for part in made["spec"]["replicaSpecs"]] == [part["type"] for part in manifest.job["spec"]["replicaSpecs"]]
+    parse(made["spec"])
 
 
 @of("refused")

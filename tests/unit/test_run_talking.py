@@ -111,6 +111,20 @@ def test_a_job_that_begins_paused_waits_for_its_command(go):
     assert "w-0 | hello" in talk.lines
 
 
+def test_ranks_that_are_no_more_are_not_in_the_table_at_the_end(go, tmp_path):
+    wanted = job(f"echo on; [ -e {tmp_path}/go ] || sleep 600", replicas=3)
+
+    def resume():
+        (tmp_path / "go").touch()
+        fewer = [{**part, "replicas": 1} for part in wanted["spec"]["replicaSpecs"]]
+        patch({"suspend": False, "replicaSpecs": fewer})()
+
+    talk = Talk().on("w-2 | on", patch({"suspend": True})).on("lets it go on", resume)
+    assert go(talk, wanted) == 0
+    table = talk.lines[next(number for number, line in enumerate(talk.lines) if line.startswith("RANK")) + 1 :]
+    assert [line.split()[0] for line in table if line.startswith("w-")] == ["w-0"]
+
+
 def test_a_debugged_job_says_that_it_never_ends_and_can_be_let_go(go):
     off = patch({"suspend": True, "runMode": {"debug": {"enabled": False}}})
     talk = Talk().on("w-0 * runs", off).on("lets it go on", patch({"suspend": False}))

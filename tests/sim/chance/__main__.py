@@ -57,12 +57,23 @@ def _go_on(tally: Tally, options: argparse.Namespace) -> None:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m sim.chance", description="Random schedules: see docs/contract.md.")
     parser.add_argument("--first", type=int, default=0, help="the first seed (default: 0)")
-    parser.add_argument("--count", type=int, default=1_000, help="how many schedules (default: 1000)")
-    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, help="how many at a time (default: all processors)")
+    parser.add_argument("--count", type=_positive, default=1_000, help="how many schedules (default: 1000)")
+    parser.add_argument("--processes", type=_positive, default=os.cpu_count() or 1, help="how many at a time (default: all processors)")
     parser.add_argument("--state", type=Path, help="a file in which to keep the state, and from which to go on")
     parser.add_argument("--report", type=Path, help="a page to write, in Markdown; its picture is put beside it")
     parser.add_argument("--no-shrink", dest="shrink", action="store_false", help="do not make what fails as small as possible")
-    return parser.parse_args()
+    options = parser.parse_args()
+    for path in filter(None, (options.state, options.report)):
+        if not path.parent.is_dir():
+            parser.error(f"{path}: there is no directory {path.parent}")
+    return options
+
+
+def _positive(text: str) -> int:
+    found = int(text)
+    if found < 1:
+        raise ValueError(text)
+    return found
 
 
 def _explain(seed: int) -> None:
