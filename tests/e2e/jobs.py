@@ -204,13 +204,15 @@ class Team:
         return Job(self.server, self.node, self.server.create(GENERIC_JOBS, body, self.namespace).object)
 
     def start(self, body):
-        """Create a job and run all of its pods; returns both, the pods by rank and type."""
+        """Create a job and run all of its pods, until it says so of all; returns both, the pods by rank and type."""
         job = self.submit(body)
         specs = body["spec"]["replicaSpecs"]
-        pods = job.has_pods(sum(each["replicas"] for each in specs))
+        all = sum(each["replicas"] for each in specs)
+        pods = job.has_pods(all)
         for each in specs:
             job.run(*range(each["replicas"]), type=each["type"])
         job.becomes("Running")
+        eventually(lambda: job.aggregate["running"] == all)
         return job, [pods[job.pod(rank, each["type"]).name] for each in specs for rank in range(each["replicas"])]
 
     def find(self, name):
