@@ -7,16 +7,16 @@ import msgspec
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 LONGEST = 250_000
-"""Characters; all annotations of an object together may have 256 KB."""
+"""Bytes of all annotations of an object together; a server takes 256 KB."""
 
 
 def remembering(body: Mapping[str, Any]) -> dict[str, Any]:
-    """The same object, with a note of what was applied."""
-    text = msgspec.json.encode(body, order="sorted").decode() + "\n"
-    if len(text) > LONGEST:
+    """The same object, with a note of what was applied, if there is room for one."""
+    note, meta = msgspec.json.encode(body, order="sorted") + b"\n", body["metadata"]
+    annotations = meta.get("annotations") or {}
+    if len(note) + len(msgspec.json.encode(annotations)) > LONGEST:
         return {**body}
-    meta = body["metadata"]
-    return {**body, "metadata": {**meta, "annotations": {**(meta.get("annotations") or {}), LAST_APPLIED: text}}}
+    return {**body, "metadata": {**meta, "annotations": {**annotations, LAST_APPLIED: note.decode()}}}
 
 
 def last_applied(current: Mapping[str, Any]) -> dict[str, Any]:

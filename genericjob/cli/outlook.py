@@ -134,7 +134,7 @@ class _Looking:
         return Standing(IMPLICIT, ANY, "can fire", "; ".join(why))
 
     def _is_hopeless(self) -> bool:
-        """Whether no success rule can be met before any rank has ended."""
+        """Whether nothing can lead to success, even before any rank has ended."""
         return no_success_rule_reachable(self._job.design.rules, Outcomes({}, {})) is not None
 
     def _doing(self, ranks: Ranks) -> str:

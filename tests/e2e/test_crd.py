@@ -13,12 +13,18 @@ from genericjob.cli.documents import problems, read
 from genericjob.reconcile.errors import ApiError
 from genericjob.reconcile.resources import CUSTOM_RESOURCE_DEFINITIONS, Key
 from harness.clusters import Namespaces, eventually
-from harness.corpus import Writer, manifests, refusal, see_that_it_became
+from harness.corpus import (
+    Writer,
+    manifests,
+    refusal,
+    see_that_it_became,
+    see_that_replicas_are_fixed_in,
+    see_that_the_last_is_refused,
+)
 from harness.definitions import conditions, install
 
 TEMPLATE = {"spec": {"containers": [{"name": "main", "image": "app:1"}]}}
 ACCEPTED = manifests("accepted")
-PAUSED = next(found for found in manifests("changes-accepted") if str(found) == "more-replicas-while-paused")
 
 
 def of(folder):
@@ -141,17 +147,12 @@ def test_accepted_changes(writer, manifest):
 
 @of("changes-refused")
 def test_refused_changes(writer, manifest):
-    job = writer.walk(manifest.documents[:-1])
-    refusal(manifest, writer.change, job, manifest.documents[-1])
-    writer.change(job, manifest.documents[-2])
+    see_that_the_last_is_refused(manifest, writer)
 
 
 @pytest.mark.parametrize("phase", [phase for phase in PHASES if phase != "Paused"])
 def test_types_and_replicas_change_in_no_other_phase(writer, phase):
-    before, after = PAUSED.documents
-    job = writer.create(before | {"status": {"phase": phase}})
-    with pytest.raises(ApiError, match=r"spec\.replicaSpecs: Forbidden"):
-        writer.change(job, after)
+    see_that_replicas_are_fixed_in(phase, writer)
 
 
 def drop_rules(schema):

@@ -127,3 +127,18 @@ def see_that_it_became(manifest: Manifest, job: dict[str, Any]) -> None:
         (one["type"], one.get("replicas", 1)) for one in given["replicaSpecs"]
     ]
     assert kept.get("runMode", {}).keys() == given.get("runMode", {}).keys()
+
+
+def see_that_the_last_is_refused(manifest: Manifest, writer: Writer) -> None:
+    """And that what was before it is still taken."""
+    job = writer.walk(manifest.documents[:-1])
+    refusal(manifest, writer.change, job, manifest.documents[-1])
+    writer.change(job, manifest.documents[-2])
+
+
+def see_that_replicas_are_fixed_in(phase: str, writer: Writer) -> None:
+    """Types and replicas, of a job that is to be paused."""
+    before, after = next(found for found in manifests("changes-accepted") if str(found) == "more-replicas-while-paused").documents
+    job = writer.create(before | {"status": {"phase": phase}})
+    with pytest.raises(ApiError, match=r"spec\.replicaSpecs: Forbidden"):
+        writer.change(job, after)
