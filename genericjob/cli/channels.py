@@ -12,6 +12,7 @@ import termios
 import tty
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from queue import SimpleQueue
 from threading import Thread
 from types import FrameType
 from typing import Any
@@ -32,6 +33,7 @@ CLOSE = 255
 PLAIN, WITH_CLOSE = "v4.channel.k8s.io", "v5.channel.k8s.io"
 PATIENCE = 30.0
 PIECE = 32 * 1024
+NO_SIGNAL = 0
 
 
 class Session:
@@ -90,17 +92,28 @@ class Session:
             yield
             return
 
-        def tell(number: int, frame: FrameType | None) -> None:
-            with suppress(websocket.WebSocketException, OSError):
-                size = os.get_terminal_size(sys.stdin.fileno())
-                self._send(RESIZE, json.dumps({"Width": size.columns, "Height": size.lines}).encode())
+        def heard(number: int, frame: FrameType | None) -> None:
+            changes.put(number)
 
-        before = signal.signal(signal.SIGWINCH, tell)
+        changes: SimpleQueue[int] = SimpleQueue()
+        before = signal.signal(signal.SIGWINCH, heard)
         try:
-            tell(signal.SIGWINCH, None)
+            self._send_size()
+            Thread(target=self._send_sizes, args=(changes,), daemon=True).start()
             yield
         finally:
             signal.signal(signal.SIGWINCH, before)
+            changes.put(NO_SIGNAL)
+
+    def _send_sizes(self, changes: "SimpleQueue[int]") -> None:
+        """NOT BY WHO HEARS OF IT: he reads what the command prints, and who sends may have to wait until somebody does."""
+        for _ in iter(changes.get, NO_SIGNAL):
+            self._send_size()
+
+    def _send_size(self) -> None:
+        with suppress(websocket.WebSocketException, OSError):
+            size = os.get_terminal_size(sys.stdin.fileno())
+            self._send(RESIZE, json.dumps({"Width": size.columns, "Height": size.lines}).encode())
 
     def _send(self, channel: int, payload: bytes) -> None:
         self._socket.send_binary(bytes([channel]) + payload)
