@@ -301,12 +301,17 @@ def test_exec_runs_a_command_in_a_rank_and_ends_as_it_does(gj, train):
     assert (done.code, "no-such-program" in done.err, "Traceback" in done.err) == (1, True, False)
 
 
+def asked_until(shell, keys, shown):
+    """Press keys until something is shown, once in a second: a terminal drops what nobody has read for long."""
+    eventually(lambda: shell.press(keys) or eventually(lambda: shown in shell.text, within=1.0))
+
+
 def test_exec_on_a_terminal_hands_keys_and_sizes_on(gj, train):
     with gj.on_a_terminal("exec", "train", "--rank", "worker-0", "--", "sh") as shell:
-        eventually(lambda: shell.press("stty size\n") or "30 100" in shell.text)
+        asked_until(shell, "stty size\n", "30 100")
         shell.resize(40, 120)
         shell.signal_of_a_new_size()
-        eventually(lambda: shell.press("stty size\n") or "40 120" in shell.text)
+        asked_until(shell, "stty size\n", "40 120")
         shell.press("exit 5\n")
         assert shell.end() == 5
 
