@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from .names import NAME_LIMIT
-from .spec import MAX_REPLICAS
+from .spec import DOMAIN_PREFIXED_PATH, MAX_ADDRESSES, MAX_REPLICAS
 
 
 @dataclass(frozen=True)
@@ -70,6 +70,10 @@ _SAME_REPLICAS = (
     f"(({_same('type')} && {_same('replicas')}) || (self.spec.replicaSpecs.size() == oldSelf.spec.replicaSpecs.size()"
     " && self.spec.replicaSpecs.all(new, oldSelf.spec.replicaSpecs.exists(old, old.type == new.type && old.replicas == new.replicas))))"
 )
+_HAS_ADDRESSES = (
+    "(has(self.service) && has(self.service.ports)"
+    " && self.service.ports.exists(one, has(one.targetPort) && !(one.targetPort in [dyn(0), dyn(''), dyn(one.port)])))"
+)
 _PAUSE_ASKED = f"(oldSelf.spec.suspend || ({_there('oldSelf.spec', 'runMode.pause')} && oldSelf.spec.runMode.pause.enabled))"
 _PAUSED = f"({_PAUSE_ASKED} && {_there('oldSelf', 'status.phase')} && oldSelf.status.phase == 'Paused')"
 
@@ -103,6 +107,20 @@ RULES: Mapping[str, tuple[Rule, ...]] = {
             "replicaSpecs",
             asked="at both",
             unchanged=f"{_sum('self')} <= {_sum('oldSelf')}",
+        ),
+        Rule(
+            f"!{_HAS_ADDRESSES} || {_sum('self')} <= {MAX_ADDRESSES}",
+            "a targetPort other than port takes one cluster address for each replica, and such a job has at most"
+            f" {MAX_ADDRESSES} replicas in sum: let port be the port of the pod",
+            "replicaSpecs",
+            asked="at both",
+            unchanged=f"{_sum('self')} <= {_sum('oldSelf')}",
+        ),
+        Rule(
+            f'!has(self.managedBy) || self.managedBy.matches(r"^{DOMAIN_PREFIXED_PATH}$")',
+            "managedBy is a domain-prefixed path such as example.com/controller",
+            "managedBy",
+            asked="at creation",
         ),
         _fixed("service"),
         _fixed("scheduler"),

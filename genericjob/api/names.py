@@ -82,6 +82,7 @@ class Reason:
     PREDECESSOR_ENDING: Final = "PredecessorEnding"
     INVALID_SPEC: Final = "InvalidSpec"
     STATUS_TOO_LARGE: Final = "StatusTooLarge"
+    UNREADABLE: Final = "Unreadable"
     UNRESOLVED_VARIABLES: Final = "UnresolvedVariables"
     RULE_NEVER_FIRES: Final = "RuleNeverFires"
     UNKNOWN_TYPE: Final = "UnknownType"

@@ -7,7 +7,7 @@ The CRD is made of these models (`crd.py`), so what the server needs to know bey
 worst case of every rule before it accepts one, and which lists are maps. Each limit is one that no job which can run will meet.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, ValidationInfo, WithJsonSchema, field_validator
@@ -25,9 +25,13 @@ MAX_TYPE_LENGTH = 59
 MAX_RULES = MAX_REPLICAS
 """Enough to say of each replica that the job fails with it."""
 MAX_PORTS = 64
+MAX_ADDRESSES = 1_000
+"""Replicas of a job whose services have cluster addresses: a quarter of the addresses of a /20 service range."""
 MAX_EXIT_CODES = 255
 """As many as there are, beside 0."""
 MAX_SECONDS = 2**31 - 1
+MAX_DEPTH = 100
+"""Levels of lists and mappings in a spec; a pod template has about fifteen."""
 MAX_WORDS = 1_024
 MAX_WORD_LENGTH = 131_072
 """Linux starts no program with a longer argument."""
@@ -35,6 +39,8 @@ MAX_WORD_LENGTH = 131_072
 LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 LABEL_VALUE = "[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
 QUALIFIED_NAME = rf"({LABEL}(\.{LABEL})*/)?{LABEL_VALUE}"
+DOMAIN_PREFIXED_PATH = rf"{LABEL}(\.{LABEL})*/[A-Za-z0-9/\-._~%!$&'()*+,;=:]+"
+"""As batch/v1 wants managedBy to be: example.com/controller."""
 PORT_NAME = "([0-9]-?)*[a-z](-?[a-z0-9])*"
 """An IANA service name: it has a letter, and no two dashes side by side."""
 INT_OR_STRING = {"anyOf": [{"type": "integer"}, {"type": "string"}], "x-kubernetes-int-or-string": True}
@@ -154,7 +160,11 @@ class ServicePort(_Model):
         description="Name of the port: $(service.port[NAME]) is its number. One of several needs one.",
     )
     port: int = Field(ge=1, le=65535, description="Number of the port.")
-    target_port: TargetPort | None = Field(default=None, description="Port of the pod, as a number or by name, if it is another one.")
+    target_port: TargetPort | None = Field(
+        default=None,
+        description="Port of the pod, as a number or by name, if it differs from port. "
+        f"Then each replica has a service with a cluster address, and the job has at most {MAX_ADDRESSES} replicas.",
+    )
     protocol: Literal["TCP", "UDP", "SCTP"] = Field(default="TCP", description="TCP (default), UDP or SCTP.")
     app_protocol: str | None = Field(
         default=None, max_length=317, pattern=f"^{QUALIFIED_NAME}$", description="A hint at the protocol spoken, as in a core/v1 Service."
@@ -283,7 +293,8 @@ class GenericJobSpec(_Model):
         default=None,
         min_length=1,
         max_length=63,
-        description=f"Who runs the job. One that names another than {MANAGER} is left alone. Cannot be changed.",
+        description="The controller that runs the job, as a domain-prefixed path (example.com/controller). A job that names another "
+        f"controller than {MANAGER} is left alone. Cannot be changed.",
     )
 
     @field_validator("replica_specs")
@@ -321,9 +332,27 @@ class InvalidSpecError(Exception):
 
 def parse(spec: Any) -> GenericJobSpec:
     """Read a spec that was decoded from JSON or YAML."""
+    if _deeper_than(MAX_DEPTH, spec):
+        raise InvalidSpecError(f"spec: it is nested too deeply, {MAX_DEPTH} levels are the most")
     try:
         return GenericJobSpec.model_validate(spec)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in first["loc"])
         raise InvalidSpecError(f"spec{path}: {first['msg']}") from None
+
+
+def _deeper_than(limit: int, value: Any) -> bool:
+    """Whether lists and mappings are nested deeper than a limit. Values that YAML's aliases share are visited once per level."""
+    level = [value]
+    for _ in range(limit):
+        children = {id(child): child for each in level for child in _children(each)}
+        if not children:
+            return False
+        level = list(children.values())
+    return True
+
+
+def _children(value: Any) -> Iterable[Any]:
+    found = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return (child for child in found if isinstance(child, dict | list))

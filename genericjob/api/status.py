@@ -24,15 +24,17 @@ class _Status(msgspec.Struct, frozen=True, rename="camel", gc=False):
     """Values: compared, never changed."""
 
 
-class Condition(_Status, frozen=True):
+class Condition(_Status, frozen=True, omit_defaults=True):
     """One statement about the job, and since when it is so."""
 
     # Any text: what other versions have stored must not keep a job from being read.
-    type: Annotated[str, Meta(description="Initialized, Running, ReplicaFailure, Completed, Failed or Paused.")]
+    type: Annotated[str, Meta(description="Initialized, Running, ReplicaFailure, Completed, Failed, Paused, or that of another writer.")]
     status: Annotated[str, Meta(description="True, False or Unknown.")]
     reason: Annotated[str, Meta(description="Why, in one word.")]
     message: Annotated[str, Meta(description="Why, in a sentence.")]
     last_transition_time: Annotated[Moment, Meta(description="When the status last changed.")]
+    # Of other writers: one whose field the server drops would write its condition again and again.
+    observed_generation: Annotated[int | None, Meta(description="The generation of the spec that the condition is about.")] = None
 
 
 class Aggregate(_Status, frozen=True):
@@ -108,7 +110,10 @@ class GenericJobStatus(_Status, frozen=True, omit_defaults=True):
     """Where a job stands."""
 
     phase: Annotated[Phase, Meta(description="Pending, Running, Paused, Resuming, Succeeded, Failed or Unknown.")] = shown("Pending")
-    conditions: Annotated[tuple[Condition, ...], Meta(description="Initialized, Running, ReplicaFailure, Completed, Failed, Paused.")] = ()
+    conditions: Annotated[
+        tuple[Condition, ...],
+        Meta(description="Initialized, Running, ReplicaFailure, Completed, Failed, Paused. Those of other writers are kept."),
+    ] = ()
     ready: Annotated[str, Meta(description="Replicas that run or have succeeded, of all: 3/4.")] = ""
     restarts: Annotated[int, Meta(description="How often replicas were started again, in sum.")] = shown(0)
     aggregate: Annotated[Aggregate | None, Meta(description="How many replicas are in each phase.")] = None
@@ -120,8 +125,12 @@ class GenericJobStatus(_Status, frozen=True, omit_defaults=True):
         int, Meta(description="Counts pauses and restarts of the whole job: pods of an earlier epoch are not part of the job any more.")
     ] = 0
     pause_time: Annotated[Moment | None, Meta(description="When the present pause began.")] = None
+    paused_before_start: Annotated[
+        bool,
+        Meta(description="Whether the present pause began before the job had a pod: when it ends, the job starts with its own command."),
+    ] = False
     paused_seconds: Annotated[int, Meta(description="How long earlier pauses took, in sum.")] = 0
-    resumes: Annotated[int, Meta(description="How often the job went on after a pause.")] = 0
+    resumes: Annotated[int, Meta(description="How often the job went on after a pause. Its first start does not count.")] = 0
     job_restarts: Annotated[int, Meta(description="How often the whole job was started again.")] = 0
     job_restarts_in_a_row: Annotated[int, Meta(description="The same, without ten minutes of running in between.")] = 0
     last_job_restart: Annotated[Moment | None, Meta(description="When the whole job was last started again.")] = None

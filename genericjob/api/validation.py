@@ -11,9 +11,10 @@ from typing import Any, NamedTuple
 
 from .admission import RULES, Rule
 from .names import NAME_LIMIT, replica_name
-from .spec import MAX_REPLICAS
+from .spec import DOMAIN_PREFIXED_PATH, MAX_ADDRESSES, MAX_REPLICAS
 
 _SERVICE_NAME = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
+_MANAGER = re.compile(DOMAIN_PREFIXED_PATH)
 NEW: Mapping[str, Any] = {}
 """In the place of what was there before, where nothing was."""
 
@@ -99,6 +100,22 @@ def _sum(spec: Any) -> int:
     return sum(map(_replicas, _list(_map(spec).get("replicaSpecs"))))
 
 
+def _has_no_more_replicas(spec: Any, old: Any) -> bool:
+    return _sum(spec) <= _sum(old)
+
+
+def _has_addresses(spec: Any) -> bool:
+    """Whether the services of a job have cluster addresses (see `jobs/services.py`)."""
+    ports = _list(_at(spec, "service.ports"))
+    return any(_map(port).get("targetPort") not in (None, 0, "", _map(port).get("port")) for port in ports)
+
+
+def _names_a_manager(spec: Any) -> bool:
+    """Whether managedBy is absent or well-formed."""
+    found = _map(spec).get("managedBy")
+    return not isinstance(found, str) or _MANAGER.fullmatch(found) is not None
+
+
 def _fixed(path: str, unless: Callable[[Any], bool] = lambda spec: False) -> Check:
     return Check(unchanged=lambda spec, old: unless(spec) or _unordered(_at(spec, path)) == _unordered(_at(old, path)))
 
@@ -160,7 +177,9 @@ CHECKS: Mapping[str, tuple[Check, ...]] = {
         Check(unchanged=_replicas_change_in_a_pause),
     ),
     "spec": (
-        Check(lambda spec: _sum(spec) <= MAX_REPLICAS, lambda spec, old: _sum(spec) <= _sum(old)),
+        Check(lambda spec: _sum(spec) <= MAX_REPLICAS, _has_no_more_replicas),
+        Check(lambda spec: _sum(spec) <= MAX_ADDRESSES or not _has_addresses(spec), _has_no_more_replicas),
+        Check(_names_a_manager),
         _fixed("service"),
         _fixed("scheduler"),
         _fixed("managedBy"),
