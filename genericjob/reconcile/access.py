@@ -1,29 +1,39 @@
 """Where the server is, and who is asking.
 
-The official `kubernetes` package reads kubeconfig files and a pod's service account; this module turns what it finds into an `Access`: an
-address, a TLS context and an Authorization header. A `Credentials` keeps one up to date: tokens are replaced while a controller runs, so a
-mounted one is read again every minute, and any of them when the server answers 401.
+An `Access` is an address, a TLS context, and the headers by which the server knows the user. It is
+made from a kubeconfig or from a pod's service account. A `Credentials` keeps one up to date: tokens
+are replaced while a controller runs, so a mounted one is read again every minute, and any of them
+when the server answers 401. What is read again may be another token, but neither another server nor
+another user to impersonate.
 """
 
-import base64
-import logging
 import os
+import re
 import ssl
+import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
+from . import kubeconfig as kubeconfigs
+from . import proxies
+from .authentication import Login, bearable, login, pem, read
 from .certificates import expiry
-from .errors import NO_ANSWER, ApiError
+from .errors import ApiError, sentence, unusable
+from .impersonation import Header, Impersonation
+from .kubeconfig import Cluster
+from .proxies import Proxy, redacted
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+NOBODY_ELSE = Impersonation()
 MOUNTED_TOKEN_AGE = 60.0
 """Seconds after which a mounted token is read again; the kubelet replaces it long before it ends."""
+_SERVICE = ("KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT")
+_HOST = re.compile(r"[A-Za-z0-9:._%-]+")
 
 
 @dataclass(frozen=True)
@@ -32,13 +42,15 @@ class Access:
 
     host: str
     port: int
-    prefix: str = ""
-    """Path in front of every request, for servers behind a shared address."""
+    prefix: str = field(default="", repr=False)
+    """Path in front of every request, for servers behind a shared address. That of a run on this machine is a token."""
     tls: ssl.SSLContext | None = None
     server_name: str = ""
     """The name that the server's certificate must carry, where it is not the host."""
-    authorization: str = ""
-    proxy: SplitResult | None = None
+    authorization: str = field(default="", repr=False)
+    impersonation: tuple[Header, ...] = ()
+    """The headers that name the user as whom requests are executed, where that is another one."""
+    proxy: Proxy | None = None
     authorities: str = ""
     client_certificate: str = ""
     source: str = ""
@@ -50,13 +62,33 @@ class Access:
 
     @property
     def url(self) -> str:
-        """The server's address, for people."""
-        return f"{'https' if self.tls else 'http'}://{self.authority}{self.prefix}"
+        """The server's address, for people. Without TLS the path is left out, because it may be a token."""
+        return f"https://{self.authority}{self.prefix}" if self.tls else f"http://{self.authority}"
 
     @property
     def authority(self) -> str:
         """Host and port, as HTTP writes them."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @property
+    def described(self) -> str:
+        """Where this was found, and as whom requests are executed where that is another user."""
+        user = dict(self.impersonation).get("Impersonate-User", "")
+        return f"{self.source}, acting as {user!r}" if user else self.source
+
+    @cached_property
+    def headers(self) -> Sequence[Header]:
+        """By which the server knows who is asking: they belong to every request."""
+        return [*([("Authorization", self.authorization)] if self.authorization else []), *self.impersonation]
+
+    @cached_property
+    def head(self) -> bytes:
+        """The same as lines of a request."""
+        return "".join(f"{name}: {value}\r\n" for name, value in self.headers).encode()
+
+    def same_place_as(self, before: "Access") -> bool:
+        """Return whether this is the same server, asked in the name of the same user."""
+        return all(getattr(self, name) == getattr(before, name) for name in ("host", "port", "prefix", "impersonation"))
 
     def with_tls_of(self, before: "Access") -> "Access":
         """Keep the TLS context, and with it the open connections, if nothing that it is made of has changed."""
@@ -95,210 +127,137 @@ class Credentials:
     def _read(self, before: Access) -> None:
         self._loaded = self._clock()
         try:
-            self._access = self._load().with_tls_of(before)
+            found = self._load().with_tls_of(before)
         except ApiError:
-            # A token that is just being replaced may be unreadable for a moment: the old one is as good as none.
-            self._access = before
+            return  # a token that is just being replaced may be unreadable for a moment
+        # The current context may have been switched meanwhile: that is meant for the next command, not for this process.
+        if found.same_place_as(before):
+            self._access = found
 
 
-def find(kubeconfig: str = "", context: str = "") -> Credentials:
-    """The configuration a user would expect: the file named, else the pod's service account, else $KUBECONFIG, else ~/.kube/config."""
-    if not kubeconfig and not context and os.environ.get("KUBERNETES_SERVICE_HOST") and (SERVICE_ACCOUNT / "token").exists():
-        return in_cluster()
-    return from_kubeconfig(kubeconfig or os.environ.get("KUBECONFIG") or str(Path.home() / ".kube" / "config"), context)
+def find(kubeconfig: str = "", context: str = "", *, impersonate: Impersonation = NOBODY_ELSE, pod_first: bool = False) -> Credentials:
+    """Return the configuration that kubectl would take.
+
+    That is the file of the option, else $KUBECONFIG, else ~/.kube/config, else the service account of
+    the pod. Files that choose no context count as absent. With `pod_first` the service account comes
+    before files that no option names.
+    """
+    paths = kubeconfigs.files(kubeconfig)
+    named = bool(kubeconfig or context)
+    if not named and in_a_pod() and (pod_first or not kubeconfigs.read(paths).current_context):
+        return in_cluster(impersonate=impersonate)
+    return from_kubeconfig(paths, context, impersonate=impersonate)
 
 
-def in_cluster(mounted: Path = SERVICE_ACCOUNT) -> Credentials:
-    """A pod's own service account."""
+def in_a_pod() -> bool:
+    """Return whether this process has a service account."""
+    return all(os.environ.get(name) for name in _SERVICE) and (SERVICE_ACCOUNT / "token").is_file()
+
+
+def pod_namespace(mounted: Path | None = None) -> str:
+    """Return the namespace of the pod that this process runs in, if it can be known."""
+    try:
+        return os.environ.get("POD_NAMESPACE") or ((mounted or SERVICE_ACCOUNT) / "namespace").read_text().strip()
+    except (OSError, ValueError):
+        return ""
+
+
+def in_cluster(mounted: Path | None = None, *, impersonate: Impersonation = NOBODY_ELSE) -> Credentials:
+    """Return a pod's own service account."""
+    mounted = mounted or SERVICE_ACCOUNT
 
     def load() -> Access:
-        from kubernetes.client import Configuration
-        from kubernetes.config.incluster_config import InClusterConfigLoader
-
-        configuration = Configuration()
-        try:
-            loader = InClusterConfigLoader(str(mounted / "token"), str(mounted / "ca.crt"), try_refresh_token=False)
-            loader.load_and_set(configuration)
-        except Exception as error:
-            raise _unusable(f"the service account of this pod ({mounted}) cannot be used: {_sentence(error)}") from error
-        namespace = _text(str(mounted / "namespace"), "the service account") if (mounted / "namespace").exists() else ""
-        return replace(_access(configuration, f"service account in {mounted}"), namespace=namespace.strip())
+        source = f"service account in {mounted}"
+        host, port = (os.environ.get(name, "") for name in _SERVICE)
+        if not host or not port:
+            raise unusable(f"the {source} cannot be used: {' and '.join(_SERVICE)} do not say where the server is")
+        token = read(str(mounted / "token"), f"the token of the {source}").strip()
+        if not token:
+            raise unusable(f"the {source} cannot be used: its token is empty")
+        server = f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
+        cluster = Cluster(server, certificate_authority=str(mounted / "ca.crt"))
+        shown = Login(bearable(f"Bearer {token}", f"the token of the {source}"))
+        return replace(_access(cluster, lambda: shown, impersonate, source), namespace=pod_namespace(mounted))
 
     return Credentials(load, max_age=MOUNTED_TOKEN_AGE)
 
 
-def from_kubeconfig(path: str, context: str = "") -> Credentials:
-    """A kubeconfig file (or several, as $KUBECONFIG lists them) and one of its contexts."""
+def from_kubeconfig(path: str | Sequence[str], context: str = "", *, impersonate: Impersonation = NOBODY_ELSE) -> Credentials:
+    """Return a context of a kubeconfig, or of several that are merged; `impersonate` overrides its user's entry."""
+    paths = [path] if isinstance(path, str) else path
 
     def load() -> Access:
-        _check_files(path)
-        from kubernetes.client import Configuration
-        from kubernetes.config.kube_config import KubeConfigLoader, KubeConfigMerger
-
-        configuration = Configuration()
-        try:
-            content = KubeConfigMerger(path).config
-            chosen, namespace = _check_context(content.value, context, path)
-            with _complaints() as complaints:
-                KubeConfigLoader(content, context or None, config_base_path=None).load_and_set(configuration)
-        except ApiError:
-            raise
-        except Exception as error:
-            raise _unusable(f"the kubeconfig {path} cannot be used: {_sentence(error)}") from error
-        access = replace(_access(configuration, f"kubeconfig {path}"), context=chosen, namespace=namespace)
-        # THE OFFICIAL LOADER ONLY LOGS A PLUGIN'S FAILURE: going on without credentials would be going on as system:anonymous.
-        if complaints and not access.authorization and not access.client_certificate:
-            raise _unusable(f"the credential plugin of the kubeconfig {path} failed: {' '.join(complaints)}")
-        return access
+        content = kubeconfigs.read(paths)
+        if not content.files:
+            raise unusable(f"there is no kubeconfig at {os.pathsep.join(paths)!r}: name one with --kubeconfig or $KUBECONFIG")
+        choice = content.choose(context)
+        user = choice.user
+        configured = Impersonation(user.as_user, user.as_uid, user.as_groups, user.as_user_extra)
+        access = _access(choice.cluster, lambda: login(choice), configured.overridden_by(impersonate), choice.source)
+        # In a pod its namespace is the default, even for another cluster: kubectl does so.
+        namespace = choice.namespace or (pod_namespace() if in_a_pod() else "")
+        return replace(access, context=choice.name, namespace=namespace)
 
     return Credentials(load)
 
 
-@contextmanager
-def _complaints() -> Iterator[list[str]]:
-    """Collect what the official loader logs as errors, in this thread, instead of letting it be printed."""
-    found: list[str] = []
-    thread = threading.get_ident()
-
-    class Collector(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            if record.thread == thread:
-                found.append(" ".join(record.getMessage().split())[:300])
-
-    collector = Collector(logging.ERROR)
-    logging.getLogger().addHandler(collector)
-    try:
-        yield found
-    finally:
-        logging.getLogger().removeHandler(collector)
-
-
-def _check_files(path: str) -> None:
-    """Say what is wrong with a kubeconfig in the words of its reader; the official loader answers with tracebacks of its own inside."""
-    import yaml
-
-    found = False
-    for name in [name for name in path.split(os.pathsep) if name]:
-        try:
-            # THE C LOADER, where there is one: the other takes seconds for 20 KB of brackets.
-            content = yaml.load(Path(name).expanduser().read_text(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506
-        except FileNotFoundError:
-            continue
-        except OSError as error:
-            raise _unusable(f"the kubeconfig {name} cannot be read: {error.strerror}") from error
-        except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
-            raise _unusable(f"the kubeconfig {name} is not YAML: {_sentence(error)}") from error
-        if not isinstance(content, dict):
-            raise _unusable(f"the kubeconfig {name} is not a kubeconfig: expected a mapping with clusters, users and contexts")
-        found = True
-    if not found:
-        raise _unusable(f"there is no kubeconfig at {path!r}: name one with --kubeconfig or $KUBECONFIG")
-
-
-def _check_context(content: Any, context: str, path: str) -> tuple[str, str]:
-    """The context's name and namespace. It must exist, and so must the user it names: the official loader would go on as nobody."""
-    contexts = _by_name(content.get("contexts"), "context")
-    wanted = context or content.get("current-context") or ""
-    if wanted not in contexts:
-        known = ", ".join(contexts) or "none"
-        problem = f"there is no context {wanted!r}" if wanted else "no context is chosen"
-        raise _unusable(f"{problem} in the kubeconfig {path}; it has: {known}")
-    user = contexts[wanted].get("user")
-    if user and user not in _by_name(content.get("users"), "user"):
-        raise _unusable(f"the context {wanted!r} of the kubeconfig {path} names a user {user!r} that is not there")
-    return wanted, str(contexts[wanted].get("namespace") or "")
-
-
-def _by_name(entries: Any, kind: str) -> dict[str, dict[str, Any]]:
-    # The official merger wraps what it has read.
-    plain = [getattr(entry, "value", entry) for entry in entries] if isinstance(entries, list) else []
-    found = [entry for entry in plain if isinstance(entry, dict)]
-    return {str(entry.get("name")): entry[kind] for entry in found if isinstance(entry.get(kind), dict)}
-
-
-def _access(configuration: Any, source: str) -> Access:
-    url = urlsplit(configuration.host)
-    if url.scheme not in ("http", "https") or not url.hostname:
-        raise _unusable(f"the server address {configuration.host!r} in {source} is not an http(s) address")
-    authorities, certificate, tls = "", "", None
+def _access(cluster: Cluster, show: Callable[[], Login], impersonate: Impersonation, source: str) -> Access:
+    url, port = _server(cluster, source)
+    # Without TLS nothing secret is sent, and no credential plugin is run: kubectl does so.
+    shown, authorities, tls = Login(), "", None
     if url.scheme == "https":
-        certificate = _text(configuration.cert_file, source)
-        authorities = _text(configuration.ssl_ca_cert, source)
-        tls = _tls(configuration, source)
+        what = f"the certificate authority in {source}"
+        shown, authorities = show(), pem(cluster.certificate_authority_data, cluster.certificate_authority, what)
+        tls = _tls(cluster, authorities, shown, source)
     return Access(
-        host=url.hostname,
-        port=_port(url, source),
-        prefix=_clean(url.path.rstrip("/"), f"the server address in {source}").replace(" ", "%20"),
+        host=url.hostname or "",
+        port=port,
+        prefix=bearable(url.path.rstrip("/"), f"the server address in {source}").replace(" ", "%20"),
         tls=tls,
-        server_name=configuration.tls_server_name or "",
-        authorization=_clean(_authorization(configuration.api_key), f"the token in {source}"),
-        proxy=_proxy(configuration, url.hostname, source),
+        server_name=cluster.tls_server_name,
+        authorization=shown.authorization,
+        impersonation=impersonate.headers(source),
+        proxy=proxies.choose(url, port, proxy_url=cluster.proxy_url, environment=os.environ, source=source),
         authorities=authorities,
-        client_certificate=certificate,
+        client_certificate=shown.certificate,
         source=source,
     )
 
 
-def _clean(text: str, what: str) -> str:
-    """What goes into the head of a request may not end its line and begin another."""
-    if not (text.isascii() and text.isprintable()):
-        raise _unusable(f"{what} has characters that no HTTP header can hold")
-    return text
-
-
-def _text(path: str | None, source: str) -> str:
+def _server(cluster: Cluster, source: str) -> tuple[SplitResult, int]:
+    """Return the address of a server. Its host becomes a part of headers, and has to be fit for that."""
     try:
-        return Path(path).read_text("latin-1") if path else ""
-    except OSError as error:
-        raise _unusable(f"{path}, named in {source}, cannot be read: {error.strerror}") from error
+        url = urlsplit(cluster.server)
+        port = url.port
+    except ValueError:
+        raise unusable(f"the server address in {source} has a bad host or port") from None
+    if url.scheme not in ("http", "https") or not url.hostname or not _HOST.fullmatch(url.hostname):
+        raise unusable(f"the server address {redacted(cluster.server)!r} in {source} is not an http(s) address")
+    if url.username is not None:
+        raise unusable(f"the server address in {source} has a user in it: use username and password of the user's entry")
+    return url, port or (443 if url.scheme == "https" else 80)
 
 
-def _port(url: SplitResult, source: str) -> int:
+def _tls(cluster: Cluster, authorities: str, shown: Login, source: str) -> ssl.SSLContext:
+    if cluster.insecure_skip_tls_verify and authorities:
+        both = "both a certificate authority and insecure-skip-tls-verify"
+        raise unusable(f"the cluster in {source} has {both}: remove one of them")
     try:
-        return url.port or (443 if url.scheme == "https" else 80)
-    except ValueError as error:
-        raise _unusable(f"the server address in {source} has a bad port: {error}") from None
-
-
-def _authorization(keys: dict[str, str]) -> str:
-    scheme, _, secret = (keys.get("BearerToken") or keys.get("authorization") or "").strip().partition(" ")
-    # "bearer": the in-cluster loader writes it small, and leaves the file's newline in.
-    return f"{'Bearer' if scheme == 'bearer' else scheme} {secret.strip()}" if secret else ""
-
-
-def _tls(configuration: Any, source: str) -> ssl.SSLContext:
-    try:
-        context = ssl.create_default_context(cafile=configuration.ssl_ca_cert or None)
+        context = ssl.create_default_context(cadata=authorities.encode("ascii", "ignore").decode() or None)
         # Many clusters' own authorities lack extensions that newer Pythons insist on; no other client asks for them.
         context.verify_flags &= ~ssl.VERIFY_X509_STRICT
-        if not configuration.verify_ssl:
+        if cluster.insecure_skip_tls_verify:
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE
-        if configuration.cert_file:
-            context.load_cert_chain(configuration.cert_file, configuration.key_file)
-    except (OSError, ssl.SSLError) as error:
-        raise _unusable(f"a certificate or key in {source} cannot be used: {_sentence(error)}") from error
+        if shown.certificate:
+            # OpenSSL reads keys from files only: this one is readable by its owner, and deleted at once.
+            with tempfile.NamedTemporaryFile("w", suffix=".pem", encoding="latin-1") as file:
+                file.write(f"{shown.certificate}\n{shown.key}")
+                file.flush()
+                context.load_cert_chain(file.name)
+    except (OSError, ssl.SSLError, ValueError) as error:
+        raise unusable(f"a certificate or key in {source} cannot be used: {sentence(error)}") from error
     return context
-
-
-def _proxy(configuration: Any, host: str, source: str) -> SplitResult | None:
-    address: str = configuration.proxy or ""
-    if not address or _bypassed(host, configuration.no_proxy or ""):
-        return None
-    proxy = urlsplit(address)
-    if proxy.scheme != "http" or not proxy.hostname:
-        raise _unusable(f"the proxy {address!r} in {source} is not an http:// address, the only kind supported")
-    return proxy
-
-
-def _bypassed(host: str, exceptions: str) -> bool:
-    names = [name.strip().lstrip(".") for name in exceptions.split(",") if name.strip()]
-    return any(name == "*" or host == name or host.endswith(f".{name}") for name in names)
-
-
-def proxy_authorization(proxy: SplitResult) -> str:
-    """The header value for a proxy address that carries a user and a password."""
-    return "Basic " + base64.b64encode(f"{proxy.username}:{proxy.password or ''}".encode()).decode() if proxy.username else ""
 
 
 def unauthorized_hint(access: Access) -> str:
@@ -311,13 +270,3 @@ def unauthorized_hint(access: Access) -> str:
     if access.authorization:
         return f"the server does not accept the token in {access.source}: it is wrong, expired or revoked"
     return f"there are no credentials in {access.source}, and the server wants some"
-
-
-def _unusable(message: str) -> ApiError:
-    return ApiError(NO_ANSWER, "Configuration", message)
-
-
-def _sentence(error: BaseException) -> str:
-    """An exception as one line."""
-    text = " ".join(str(error).split())
-    return (text or type(error).__name__)[:300]

@@ -13,6 +13,7 @@ from typing import Any, Generic, Literal, Protocol, Self, TypeVar
 
 import msgspec
 
+from .objects import Unreadable
 from .resources import Key, Resource
 
 T = TypeVar("T")
@@ -30,13 +31,17 @@ EventType = Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK"]
 
 
 class Event(msgspec.Struct, Generic[T_co], frozen=True, gc=False):
-    """One line of a watch. A BOOKMARK has no object: it only says how far the stream has come."""
+    """One line of a watch. A BOOKMARK has no object: it only says how far the stream has come.
+
+    `unreadable` describes an object that could not be decoded; `object` then is what was salvaged of it, or None.
+    """
 
     type: EventType
     object: T_co | None
     resource_version: str
     initial_events_end: bool = False
     """The bookmark that closes the initial events of a watch-list."""
+    unreadable: Unreadable | None = None
 
 
 class Page(msgspec.Struct, Generic[T_co], frozen=True, gc=False):
@@ -46,6 +51,8 @@ class Page(msgspec.Struct, Generic[T_co], frozen=True, gc=False):
     resource_version: str
     continue_token: str = ""
     remaining: int | None = None
+    unreadable: Sequence[Unreadable] = ()
+    """Objects of this page that could not be decoded; `items` has all others, and what was salvaged of these."""
 
 
 class Created(msgspec.Struct, Generic[T_co], frozen=True, gc=False):

@@ -3,14 +3,15 @@
 Each resource gets decoders made for its wire struct, so that bytes become small objects in one pass and nothing else is ever built.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 import msgspec
 
 from .api import Body, Event, EventType, Operations, Page
-from .errors import NO_ANSWER, ApiError, from_status
-from .objects import WireObject
+from .errors import NO_ANSWER, UNREADABLE_OBJECT, ApiError, from_status
+from .objects import MESSAGE_LIMIT, Unreadable, WireObject
+from .pieces import elements, members
 from .resources import Resource
 from .structs import decoder
 
@@ -37,59 +38,143 @@ class _Line(msgspec.Struct):
 
 
 class Codec(Generic[T]):
-    """Reads what the server sends of one resource."""
+    """Reads what the server sends of one resource.
+
+    ONE OBJECT THAT CANNOT BE DECODED COSTS ONLY ITSELF (clause 8): anybody who may create objects can
+    create such a one, and the caches of all others depend on the same page and the same stream. So a
+    page or line that fails as a whole is cut into pieces, which are decoded one by one.
+    """
 
     def __init__(self, resource: Resource[T]) -> None:
         wire: Any = resource.wire
         self._name = resource.full_name
         self._slim = resource.slim
+        self._salvage = resource.salvage
         self._one = decoder(wire)
         self._line = decoder(msgspec.defstruct("Line", [("type", str), ("object", wire)]))
         self._list = decoder(msgspec.defstruct("List", [("metadata", _ListMeta | None, None), ("items", _list_of(wire), None)]))
 
     def one(self, data: bytes) -> T:
-        """Read one object."""
+        """Read one object; raises ApiError if it cannot be decoded."""
+        found, unreadable = self.read(data)
+        if found is None:
+            raise ApiError(NO_ANSWER, UNREADABLE_OBJECT, f"{self._name} {unreadable} cannot be read: {unreadable and unreadable.problem}")
+        return found
+
+    def read(self, data: bytes) -> tuple[T | None, Unreadable | None]:
+        """Read one object. One that cannot be decoded is reported as such, with what could be salvaged of it, if anything."""
         try:
-            return self._slim(self._one.decode(data))
-        except UNREADABLE as error:
-            raise _unreadable(self._name, error) from None
+            return self._slim(self._one.decode(data)), None
+        except Exception as error:
+            return self._salvaged(data, error)
 
     def page(self, data: bytes) -> Page[T]:
         """Read one page of a list."""
+        slim = self._slim
         try:
             found: Any = self._list.decode(data)
-        except UNREADABLE as error:
-            raise _unreadable(self._name, error) from None
-        slim, meta = self._slim, found.metadata or _ListMeta()
-        return Page(
-            items=[slim(item) for item in found.items or ()],
-            resource_version=meta.resource_version or "",
-            continue_token=meta.continue_ or "",
-            remaining=meta.remaining_item_count,
-        )
+            items = [slim(item) for item in found.items or ()]
+        except Exception as error:
+            return self._page_in_pieces(data, error)
+        return _page(items, (), found.metadata)
 
     def event(self, line: bytes) -> Event[T]:
         """Read one line of a watch; an ERROR line is raised."""
         try:
             found: Any = self._line.decode(line)
-        except UNREADABLE as error:
-            # The Status object of an ERROR line need not fit the wire struct.
-            raise _error_line(line) or _unreadable(self._name, error) from None
-        kind = _EVENT_TYPES.get(found.type)
-        if kind is None:
-            raise _error_line(line) or _unreadable(self._name, f"a watch event of type {found.type!r}")
-        if kind == "BOOKMARK":
-            return self._bookmark(line)
-        return Event(kind, self._slim(found.object), version_of(found.object))
+            kind = _EVENT_TYPES[found.type]
+            if kind != "BOOKMARK":
+                return Event(kind, self._slim(found.object), version_of(found.object))
+        except Exception as error:
+            return self._event_in_pieces(line, error)
+        return self._bookmark(line)
+
+    def event_of(self, kind: EventType, data: bytes, version: str) -> Event[T]:
+        """The event of one object, readable or not."""
+        found, unreadable = self.read(data)
+        return Event(kind, found, version, unreadable=unreadable)
 
     def _bookmark(self, line: bytes) -> Event[T]:
         try:
             meta = _bookmark.decode(line).object.metadata
         except UNREADABLE as error:
-            raise _unreadable(self._name, error) from None
+            raise _senseless(self._name, error) from None
         annotations = (meta.annotations if meta else None) or {}
         version = (meta.resource_version if meta else None) or ""
         return Event("BOOKMARK", None, version, initial_events_end=annotations.get(INITIAL_EVENTS_END) == "true")
+
+    # -------------------------------------------------------------------------------------------- in pieces
+
+    def _page_in_pieces(self, data: bytes, error: Exception) -> Page[T]:
+        try:
+            parts = dict(members(data))
+            meta = _list_meta.decode(parts.get("metadata", b"null"))
+            listed = parts.get("items", b"null")
+            found = [self.read(item) for item in ([] if listed == b"null" else elements(listed))]
+        except (ValueError, *UNREADABLE):
+            raise _senseless(self._name, error) from None
+        return _page([one for one, _ in found if one is not None], [lost for _, lost in found if lost is not None], meta)
+
+    def _event_in_pieces(self, line: bytes, error: Exception) -> Event[T]:
+        try:
+            parts = dict(members(line))
+            type, object = _text(parts.get("type", b"")), parts.get("object", b"null")
+        except ValueError:
+            raise _senseless(self._name, error) from None
+        kind = _EVENT_TYPES.get(type)
+        if kind is None:
+            # The Status object of an ERROR line need not fit the wire struct.
+            raise _error_line(line) or _senseless(self._name, f"a watch event of type {type!r}")
+        if kind == "BOOKMARK":
+            return self._bookmark(line)
+        return self.event_of(kind, object, identified(object, "").resource_version)
+
+    def _salvaged(self, data: bytes, error: Exception) -> tuple[T | None, Unreadable]:
+        lost = identified(data, _problem(error))
+        if self._salvage is None or not (lost.name and lost.uid and lost.resource_version):
+            return None, lost
+        return self._salvage(lost, data), lost
+
+
+def _page(items: Sequence[T], unreadable: Sequence[Unreadable], meta: _ListMeta | None) -> Page[T]:
+    meta = meta or _ListMeta()
+    return Page(items, meta.resource_version or "", meta.continue_ or "", meta.remaining_item_count, unreadable)
+
+
+def identified(data: bytes, problem: str) -> Unreadable:
+    """What can be known of an object that cannot be decoded: its name and version, if they can be found."""
+    known: dict[str, str] = {}
+    try:
+        meta = next((value for name, value in members(data) if name == "metadata"), b"{}")
+        for name, value in members(meta):
+            if name in _IDENTITY:
+                known[name] = _text(value)
+    except ValueError:
+        pass  # what was found before is known
+    namespace, name, uid, version = (known.get(name, "") for name in _IDENTITY)
+    return Unreadable(namespace, name, uid, version, problem)
+
+
+_IDENTITY = ("namespace", "name", "uid", "resourceVersion")
+"""Members of metadata that say which object it is."""
+
+
+def _problem(error: Exception) -> str:
+    if isinstance(error, RecursionError):
+        return "it is nested too deeply"
+    return " ".join(str(error).split())[:MESSAGE_LIMIT] or type(error).__name__
+
+
+def _text(data: bytes) -> str:
+    """The string that these bytes are, or "" if they are none."""
+    try:
+        return _string.decode(data)
+    except UNREADABLE:
+        return ""
+
+
+_string = decoder(str)
+_list_meta = decoder(_ListMeta | None)  # type: ignore[arg-type]
 
 
 def _list_of(wire: Any) -> Any:
@@ -146,5 +231,6 @@ def _error_line(line: bytes) -> ApiError | None:
     return from_status(code if isinstance(code, int) else 500, status, wrote=False)
 
 
-def _unreadable(name: str, problem: object) -> ApiError:
+def _senseless(name: str, problem: object) -> ApiError:
+    """What was sent is not even a page or an event, so that there is nothing to go on with."""
     return ApiError(NO_ANSWER, "Unreadable", f"the server sent {name} that cannot be read: {problem}")

@@ -2,25 +2,36 @@
 
 One request at a time per connection, the whole request in one send. The distinction that everything above rests on is made here: a request
 that was not sent completely has certainly not happened, one that was sent and not answered may have.
+
+A request that is given up is taken back as far as possible. Without that the operating system would go on sending it, for minutes and even
+after the process has exited, and a server behind a broken network would receive a write whose time was over long ago. So a connection
+with a request under way is reset, not closed.
 """
 
 import select
 import socket
 import ssl
-import time
+import struct
 from collections import deque
+from collections.abc import Callable
 from contextlib import suppress
-from urllib.parse import SplitResult
 
-from .access import Access, proxy_authorization
+from .access import Access
 from .errors import NO_ANSWER, ApiError
+from .primitives import monotonic
 from .reply import BrokenReplyError, Reply
+from .resolving import addresses
+from .timeouts import remaining
+from .tunnels import open_tunnel
 
 KEEP_ALIVE_IDLE, KEEP_ALIVE_INTERVAL, KEEP_ALIVE_PROBES = 30, 15, 3
 """A peer that vanished without a word is noticed after about 75 s, even while nobody reads."""
 
 IDLE_CONNECTIONS = 16
 """How many connections wait for their next request; more are closed when they come back."""
+
+RESET, FINISH = struct.pack("ii", 1, 0), struct.pack("ii", 0, 0)
+"""What becomes of unsent data when a connection ends (SO_LINGER): it is discarded, or sent nevertheless."""
 
 
 class NotSentError(Exception):
@@ -35,21 +46,21 @@ class Connection:
     """One connection, opened when made."""
 
     def __init__(self, access: Access, timeout: float) -> None:
+        """`timeout` is the limit for everything until requests can be sent: resolving the name, connecting, the proxy, the handshake."""
         self.access = access
         self.requests = 0
-        peer = (access.proxy.hostname or "", access.proxy.port or 80) if access.proxy else (access.host, access.port)
+        peer = (access.proxy.host, access.proxy.port) if access.proxy else (access.host, access.port)
         try:
-            self._socket = _open(access, peer, timeout)
+            self._socket = _open(access, peer, monotonic() + timeout)
         except OSError as error:
             raise _unreachable(access, error) from error
         self._poll = select.poll()
         self._poll.register(self._socket, select.POLLIN)
 
     def send(self, request: bytes, method: str, deadline: float) -> Reply:
-        """Send a request, read the head of its answer, both before a moment of monotonic time."""
+        """Send a request and read the head of its answer, both before a moment of monotonic time."""
         try:
-            self._socket.settimeout(max(0.001, deadline - time.monotonic()))
-            self._socket.sendall(request)
+            self._send(request, deadline)
         except OSError as error:
             raise NotSentError(str(error)) from error
         self.requests += 1
@@ -57,6 +68,13 @@ class Connection:
             return Reply(self._socket, method, deadline)
         except (OSError, BrokenReplyError) as error:
             raise NotAnsweredError(_why(error)) from error
+
+    def _send(self, request: bytes, deadline: float) -> None:
+        """Send all of it. NOT BY `sendall`: over TLS it grants the whole time again to every 16 KB."""
+        sent = 0
+        while sent < len(request):
+            self._socket.settimeout(remaining(deadline))
+            sent += self._socket.send(memoryview(request)[sent:] if sent else request)
 
     def read(self, reply: Reply) -> bytes:
         """Read the whole body of an answer."""
@@ -82,11 +100,18 @@ class Connection:
             socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
 
     def detach(self) -> socket.socket:
-        """The socket itself, for what goes on in another protocol. Whoever takes it closes it."""
+        """Return the socket itself, for what goes on in another protocol. Whoever takes it closes it."""
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, FINISH)
         return self._socket
 
     def close(self) -> None:
         """Close it, whatever its state."""
+        with suppress(OSError):
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, FINISH)
+        self.abort()
+
+    def abort(self) -> None:
+        """Close it, and discard what has not been sent yet of a request that is given up."""
         with suppress(OSError):
             self._socket.close()
 
@@ -94,7 +119,8 @@ class Connection:
 class Pool:
     """Idle connections, the warmest first. As many exist as there are requests at the same time."""
 
-    def __init__(self) -> None:
+    def __init__(self, connect: Callable[[Access, float], Connection] = Connection) -> None:
+        self._connect = connect
         self._idle: deque[Connection] = deque(maxlen=IDLE_CONNECTIONS)
 
     def take(self, access: Access, timeout: float) -> Connection:
@@ -103,7 +129,7 @@ class Pool:
             try:
                 connection = self._idle.pop()
             except IndexError:
-                return Connection(access, timeout)
+                return self._connect(access, timeout)
             if connection.access.tls is access.tls and not connection.has_data():
                 return connection
             connection.close()
@@ -121,19 +147,38 @@ class Pool:
             self._idle.pop().close()
 
 
-def _open(access: Access, peer: tuple[str, int], timeout: float) -> socket.socket:
-    plain = socket.create_connection(peer, timeout)
+def _open(access: Access, peer: tuple[str, int], deadline: float) -> socket.socket:
+    plain = _connected(peer, deadline)
     try:
         plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        plain.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)  # ALSO FOR THE END OF THE PROCESS, which closes nothing
         _keep_alive(plain)
         if access.proxy:
-            _tunnel(plain, access, access.proxy, timeout)
+            open_tunnel(plain, access.proxy, access.host, access.port, deadline)
         if access.tls is None:
             return plain
+        plain.settimeout(remaining(deadline))  # for the handshake as a whole
         return access.tls.wrap_socket(plain, server_hostname=access.server_name or access.host)
     except BaseException:
         plain.close()
         raise
+
+
+def _connected(peer: tuple[str, int], deadline: float) -> socket.socket:
+    """Connect to the first address that answers. Each gets a share of the time, so that a dead one leaves some for the next."""
+    found = addresses(*peer, within=remaining(deadline))
+    problem = OSError(f"{peer[0]} has no address")
+    for tried, (family, kind, protocol, address) in enumerate(found):
+        plain = socket.socket(family, kind, protocol)
+        try:
+            plain.settimeout(remaining(deadline) / (len(found) - tried))
+            plain.connect(address)
+        except OSError as error:
+            plain.close()
+            problem = error
+        else:
+            return plain
+    raise problem
 
 
 def _keep_alive(plain: socket.socket) -> None:
@@ -147,18 +192,6 @@ def _keep_alive(plain: socket.socket) -> None:
             plain.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
 
 
-def _tunnel(plain: socket.socket, access: Access, proxy: SplitResult, timeout: float) -> None:
-    secret = proxy_authorization(proxy)
-    login = f"Proxy-Authorization: {secret}\r\n" if secret else ""
-    plain.sendall(f"CONNECT {access.authority} HTTP/1.1\r\nHost: {access.authority}\r\n{login}\r\n".encode("latin-1"))
-    try:
-        reply = Reply(plain, "HEAD", time.monotonic() + timeout)  # what follows the head of this answer is the tunnel, not a body
-    except BrokenReplyError as error:
-        raise OSError(f"the proxy {proxy.hostname} gave no answer: {error}") from error
-    if reply.status != 200:
-        raise OSError(f"the proxy {proxy.hostname} refused with {reply.status}")
-
-
 def _unreachable(access: Access, error: OSError) -> ApiError:
     if isinstance(error, ssl.SSLCertVerificationError):
         text = f"the certificate of the server {access.url} is not trusted: {error.verify_message}"
@@ -166,7 +199,7 @@ def _unreachable(access: Access, error: OSError) -> ApiError:
     if isinstance(error, ssl.SSLError):
         return ApiError(NO_ANSWER, "Unreachable", f"no TLS connection to the server {access.url}: {error.reason or error}")
     why = "no answer" if isinstance(error, TimeoutError) else (error.strerror or str(error))
-    through = f" through the proxy {access.proxy.hostname}:{access.proxy.port or 80}" if access.proxy else ""
+    through = f" through the proxy {access.proxy}" if access.proxy else ""
     return ApiError(NO_ANSWER, "Unreachable", f"cannot reach the server {access.url} named in {access.source}{through}: {why}")
 
 

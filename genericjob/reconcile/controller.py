@@ -1,8 +1,9 @@
 """The loop around a reconcile function: take a key, look at it, do what the result says.
 
 A reconcile gets a key and returns a `Result`; whatever it raises is logged, counted and tried again later, and never ends a worker. A key
-that was served rests in proportion to the processor time it took, so an object that is large and changes often cannot use more than a tenth
-of one processor, and what happens to it meanwhile is looked at together.
+that was served rests nine times as long as its worker computed for it. So an object that is large and changes often uses a tenth of one
+processor at most, and what happens to it meanwhile is looked at together. A reconcile that stops in the middle of its writes (`MORE`) does
+not rest: what it computed serves for many writes, and the queue lets others go first.
 """
 
 import logging
@@ -19,8 +20,6 @@ from .resources import Key
 log = logging.getLogger(__name__)
 
 REST_PER_WORK = 9.0
-LONGEST_REST = 1.0
-"""Seconds. Nobody notices that a status is a second old; they would notice ten."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +29,8 @@ class Result:
     outcome: ReconcileResult
     seconds: float = 0.0
     reason: str = ""
-    rests: bool = True
-    """Whether the key has to rest as long as its work deserves."""
+    unfinished: bool = False
+    """Whether writes are left, and others are to get their turn first."""
 
     @staticmethod
     def again_in(seconds: float) -> "Result":
@@ -48,8 +47,8 @@ DONE = Result("success")
 """Nothing is left to do until something changes."""
 AGAIN = Result("requeue")
 """Look again soon, and later each time."""
-MORE = Result("requeue_after", seconds=1.0, rests=False)
-"""There is more of the same to do: go on as soon as the caches show what was done, without a rest."""
+MORE = Result("requeue_after", seconds=1.0, unfinished=True)
+"""There are more writes to send: go on as soon as the caches show those that were sent and it is this key's turn, without a rest."""
 _FAILED = Result("error")
 
 
@@ -110,8 +109,8 @@ class Controller:
             raise
         finally:
             self._metrics.active.dec()
-            rest = min(LONGEST_REST, REST_PER_WORK * (self._processor_time() - processor)) if result.rests else 0.0
-            self._queue.done(key, rest=rest)
+            rest = 0.0 if result.unfinished else REST_PER_WORK * (self._processor_time() - processor)
+            self._queue.done(key, rest=rest, unfinished=result.unfinished)
         self._metrics.finished(result.outcome, self._primitives.monotonic() - started)
 
     def _attempt(self, key: Key) -> Result:

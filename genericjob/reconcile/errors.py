@@ -11,6 +11,10 @@ NO_ANSWER = 0
 """The code of an error for which no HTTP answer exists."""
 
 
+UNREADABLE_OBJECT = "UnreadableObject"
+"""The reason of an error about one object that the server has and this program cannot decode."""
+
+
 class Cause(NamedTuple):
     """One field the server complained about."""
 
@@ -87,7 +91,12 @@ class ApiError(Exception):
     @property
     def unreachable(self) -> bool:
         """No answer came: the server is away, the network is cut, or it took too long."""
-        return self.code == NO_ANSWER
+        return self.code == NO_ANSWER and not self.unreadable
+
+    @property
+    def unreadable(self) -> bool:
+        """The server sent the object, and it cannot be decoded."""
+        return self.reason == UNREADABLE_OBJECT
 
 
 def from_status(code: int, status: Any, *, wrote: bool, retry_after: float | None = None) -> ApiError:
@@ -137,3 +146,14 @@ _REASONS = {
     504: "Timeout",
 }
 """The server's own words, for answers (of a proxy, say) that come without a `Status`."""
+
+
+def unusable(message: str) -> ApiError:
+    """Return the error for a configuration with which no request can be sent."""
+    return ApiError(NO_ANSWER, "Configuration", message)
+
+
+def sentence(error: BaseException) -> str:
+    """Return an exception as one line."""
+    text = " ".join(str(error).split())
+    return (text or type(error).__name__)[:300]

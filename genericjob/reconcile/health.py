@@ -21,8 +21,10 @@ Check = Callable[[], str]
 
 DEATHS, WITHIN = 3, 60.0
 """A thread that dies so often within so many seconds keeps dying."""
+SILENT, DEAF = 180.0, 600.0
+"""Seconds without a sign of life of the server after which a cache is out of date, and after which a restart may help."""
 STUCK = 600.0
-"""Seconds after which a reconcile is taken for stuck. Ten thousand pods on a slow server take two minutes, and each write has a limit."""
+"""Seconds without progress after which a reconcile is taken for stuck: each request has a limit, and each write that ends is progress."""
 
 
 @dataclass(frozen=True)
@@ -90,11 +92,21 @@ class Deaths:
         return f"{', '.join(names)} {'keeps' if len(names) == 1 else 'keep'} dying: the log says why" if names else ""
 
 
-def stuck(longest: Callable[[], Mapping[str, float]], limit: float = STUCK) -> Check:
-    """No worker of any queue has been at the same key for longer than a limit."""
+def standing_still(silences: Callable[[], Mapping[str, float]], limit: float) -> Check:
+    """No cache has been without a list, an event and a bookmark for longer than a limit; bookmarks come every minute."""
 
     def check() -> str:
-        found = [f"a worker of {queue} has been at one key for {seconds:.0f} s" for queue, seconds in longest().items() if seconds > limit]
+        found = [f"{cache} has received nothing for {seconds:.0f} s" for cache, seconds in silences().items() if seconds > limit]
+        return "; ".join(found)
+
+    return check
+
+
+def stuck(longest: Callable[[], Mapping[str, float]], limit: float = STUCK) -> Check:
+    """No worker of any queue has been without progress for longer than a limit."""
+
+    def check() -> str:
+        found = [f"a worker of {queue} has made no progress for {seconds:.0f} s" for queue, seconds in longest().items() if seconds > limit]
         return "; ".join(found)
 
     return check

@@ -15,9 +15,9 @@ from itertools import chain
 from typing import Generic, TypeVar
 
 from .api import Api
-from .errors import ApiError
+from .errors import NO_ANSWER, ApiError
 from .metrics import Metrics
-from .objects import Object
+from .objects import Object, Unreadable
 from .primitives import Backoff, Flag, Primitives, Thread
 from .reflector import Reflector, Timings
 from .resources import Key, Resource
@@ -29,6 +29,8 @@ log = logging.getLogger(__name__)
 T = TypeVar("T", bound=Object)
 
 Handler = Callable[[Change[T]], None]
+Target = Mapping[str, str]
+"""Versions by namespace."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,7 @@ class Informer(Generic[T]):
         self._api, self._resource = api, resource
         self._primitives, self._metrics, self._timings = primitives, metrics, timings
         self._handlers: list[Handler[T]] = []
+        self._reporters: list[Callable[[Unreadable], None]] = []
         self._stopping = Flag(primitives)
         self._moved = primitives.condition()
         self._waiting = 0
@@ -72,6 +75,7 @@ class Informer(Generic[T]):
                 labels=labels,
                 changed=self._tell,
                 advanced=self._wake,
+                unreadable=self._report,
                 primitives=primitives,
                 metrics=measured,
                 timings=timings,
@@ -87,6 +91,10 @@ class Informer(Generic[T]):
         if self._threads:
             raise RuntimeError("handlers are added before the informer is started")
         self._handlers.append(handler)
+
+    def on_unreadable(self, report: Callable[[Unreadable], None]) -> None:
+        """Call this for every object that cannot be decoded, once, on the scope's thread. Before `start()` only."""
+        self._reporters.append(report)
 
     def start(self) -> None:
         """Begin to list and watch, each scope in a thread of its own."""
@@ -135,6 +143,14 @@ class Informer(Generic[T]):
 
     # -------------------------------------------------------------------------------------------- waiting
 
+    def silence(self) -> float:
+        """Seconds since the scope that has been silent for longest was listed, or received an event or a bookmark."""
+        return max(scope.reflector.silence for scope in self._scopes.values())
+
+    def cut_off(self) -> bool:
+        """Whether a scope has lately tried and failed to reach the server, which explains its silence."""
+        return any(scope.reflector.cut_off for scope in self._scopes.values())
+
     @property
     def synced(self) -> bool:
         """Whether every scope was listed and every handler has seen it."""
@@ -144,35 +160,21 @@ class Informer(Generic[T]):
         """Wait for that, so long at most; whether it is so."""
         return self._wait(lambda: self.synced, self._primitives.monotonic() + timeout)
 
-    def catch_up(self, timeout: float) -> bool:
-        """Wait until the cache has everything that had happened when this was called, so long at most; whether it has."""
-        deadline = self._primitives.monotonic() + timeout
-        wanted = self._hurry(deadline)
-        return wanted is not None and self._wait(lambda: all(self.reached(*each) for each in wanted.items()), deadline)
+    def target(self) -> Target:
+        """Ask the server for its newest version, by namespace. Raises ApiError.
 
-    def _hurry(self, deadline: float) -> Mapping[str, str] | None:
-        """Ask how far the server is, and make every scope go there; the versions by namespace, or None if nobody could be asked in time."""
-        wanted: dict[str, str] = {}
-        for namespace, scope in self._scopes.items():
-            newest = self._newest(namespace, deadline)
-            if newest is None:
-                return None
-            wanted[namespace] = newest
-            scope.reflector.reach(newest)
-        return wanted
+        The request has no label selector: with one the server would search all objects for the first that matches.
+        """
+        found = {namespace: self._api.list(self._resource, namespace, limit=1).resource_version for namespace in self._scopes}
+        if not all(found.values()):
+            raise ApiError(NO_ANSWER, "Unreadable", "the server sent a list without a version")
+        return found
 
-    def _newest(self, namespace: str, deadline: float) -> str | None:
-        """The version of the collection now. Asked without the labels: the server would go through all objects for one that has them."""
-        backoff = Backoff(self._primitives, first=self._timings.backoff, limit=self._timings.longest_backoff)
-        while True:
-            try:
-                return self._api.list(self._resource, namespace, limit=1).resource_version
-            except ApiError as error:
-                seconds = backoff.next()
-                left = deadline - self._primitives.monotonic()
-                log.info("%s: the newest version is not known yet: %s", self._resource.full_name, error)
-                if self._stopping.wait(min(seconds, max(0.0, left))) or seconds > left:
-                    return None
+    def reach(self, target: Target, timeout: float) -> bool:
+        """Return whether the cache has reached the target within `timeout` seconds. May be called again with the same target."""
+        for namespace, version in target.items():
+            self._scopes[namespace].reflector.reach(version)
+        return self._wait(lambda: all(self.reached(*each) for each in target.items()), self._primitives.monotonic() + timeout)
 
     def _wait(self, holds: Callable[[], bool], deadline: float) -> bool:
         with self._moved:
@@ -199,6 +201,13 @@ class Informer(Generic[T]):
             except Exception:
                 # ITS LOSS, NOBODY ELSE'S: the others are told, and the stream goes on.
                 log.exception("a handler of %s failed", self._resource.full_name)
+
+    def _report(self, lost: Unreadable) -> None:
+        for report in self._reporters:
+            try:
+                report(lost)
+            except Exception:
+                log.exception("a handler of unreadable %s failed", self._resource.full_name)
 
     def _follow(self, name: str, reflector: Reflector[T]) -> None:
         backoff = Backoff(self._primitives, first=self._timings.backoff, limit=self._timings.longest_backoff)

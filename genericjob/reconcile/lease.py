@@ -2,7 +2,8 @@
 
 The holder writes a new time into the Lease every two seconds. Its right to write ends 10 s after the last renewal that succeeded, counted
 from before it was sent; nobody else may take a record that changed less than 15 s ago, counted from when they saw it change. The 5 s
-between are for a write that is under way.
+between are for a status write or a delete that is under way. The clock also counts while the machine is suspended: a holder that wakes up
+after a minute may not write.
 
 A leader that ends well empties the record, and those who wait also watch the Lease: a successor begins at once. One that loses the lease
 has to end its process, for somebody else may be at work already.

@@ -4,7 +4,7 @@ Every series exists from the start with the value 0: an alert on a rate needs th
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from prometheus_client import (
     CollectorRegistry,
@@ -72,6 +72,7 @@ class Metrics:
         self._lists = histogram("reflector_list_duration_seconds", "Time of a whole list.", ("resource",), REQUEST_BUCKETS)
         self._watches = counter("reflector_watches", "Watches that ended, by reason.", ("resource", "reason"))
         self._events = counter("reflector_events", "Events received.", ("resource",))
+        self._unreadable = counter("genericjob_unreadable_objects", "Objects received that could not be decoded.", ("resource",))
         self._leader = gauge("leader_election_master_status", "1 while this process leads.", ("name",))
         self._deaths = counter("genericjob_thread_deaths", "Threads that ended by an exception and were started again.", ("thread",))
         self._stale = counter("genericjob_stale_cache_waits", "Reconciles put off because a cache had not seen our own write.", kind)
@@ -126,9 +127,9 @@ class Metrics:
         """Tell this one, too, which thread has died."""
         self._died.append(tell)
 
-    def longest_at_work(self) -> Mapping[str, float]:
-        """How long, by queue, the key that is longest at work has been so."""
-        return {name: max(working(), default=0.0) for name, (_, working) in list(self._live.queues.items())}
+    def longest_silence(self) -> Mapping[str, float]:
+        """Return by queue for how many seconds a key at work has made no progress, at most."""
+        return {name: max(found.silent(), default=0.0) for name, found in list(self._live.queues.items())}
 
     def page(self) -> bytes:
         """Everything, in the text format that Prometheus reads."""
@@ -158,9 +159,11 @@ class QueueMetrics:
         self.waited: Callable[[float], None] = metrics._waited.labels(name, name).observe
         self.worked: Callable[[float], None] = metrics._worked.labels(name, name).observe
 
-    def follow(self, depth: Callable[[], Mapping[str, int]], working: Callable[[], Iterable[float]]) -> None:
-        """Ask these when metrics are read: keys waiting by priority, and how long each key at work has been so."""
-        self._metrics._live.queues[self._name] = depth, working
+    def follow(
+        self, depth: Callable[[], Mapping[str, int]], working: Callable[[], Iterable[float]], silent: Callable[[], Iterable[float]]
+    ) -> None:
+        """Ask these when metrics are read: keys waiting by priority; of each key at work since when it is, and when it last got on."""
+        self._metrics._live.queues[self._name] = _Questions(depth, working, silent)
 
 
 class ControllerMetrics:
@@ -193,6 +196,7 @@ class ReflectorMetrics:
         self._ends = {reason: metrics._watches.labels(resource, reason) for reason in WATCH_ENDS}
         self.listed: Callable[[float], None] = metrics._lists.labels(resource).observe
         self.event: Callable[[], None] = metrics._events.labels(resource).inc
+        self.unreadable: Callable[[], None] = metrics._unreadable.labels(resource).inc
 
     def watch_ended(self, reason: WatchEnd) -> None:
         """A watch is over, and why."""
@@ -203,11 +207,19 @@ class ReflectorMetrics:
         self._metrics._live.stores.append((self._resource, size, silence))
 
 
+class _Questions(NamedTuple):
+    """What is asked of a queue."""
+
+    depth: Callable[[], Mapping[str, int]]
+    working: Callable[[], Iterable[float]]
+    silent: Callable[[], Iterable[float]]
+
+
 class _Live(Collector):
     """What is only known at the moment of asking."""
 
     def __init__(self) -> None:
-        self.queues: dict[str, tuple[Callable[[], Mapping[str, int]], Callable[[], Iterable[float]]]] = {}
+        self.queues: dict[str, _Questions] = {}
         self.stores: list[tuple[str, Callable[[], int], Callable[[], float]]] = []
 
     def collect(self) -> Iterator[Metric]:
@@ -215,10 +227,10 @@ class _Live(Collector):
         depth = GaugeMetricFamily("workqueue_depth", "Keys waiting.", labels=(*labels, "priority"))
         unfinished = GaugeMetricFamily("workqueue_unfinished_work_seconds", "Time spent on keys at work, in sum.", labels=labels)
         longest = GaugeMetricFamily("workqueue_longest_running_processor_seconds", "The longest of them.", labels=labels)
-        for name, (depths, working) in list(self.queues.items()):
-            for priority, count in depths().items():
+        for name, queue in list(self.queues.items()):
+            for priority, count in queue.depth().items():
                 depth.add_metric((name, name, priority), count)
-            times = list(working())
+            times = list(queue.working())
             unfinished.add_metric((name, name), sum(times))
             longest.add_metric((name, name), max(times, default=0))
         size = GaugeMetricFamily("genericjob_store_objects", "Objects in a cache.", labels=("resource",))

@@ -16,9 +16,13 @@ from typing import Any, TypeVar, cast
 
 import msgspec
 
-from .structs import converter
+from .pieces import members
+from .structs import converter, decoder
 
 T = TypeVar("T")
+
+UNREADABLE = "Unreadable"
+"""The reason of a pod in phase Unknown of which only the metadata could be decoded."""
 
 MESSAGE_LIMIT = 256
 """Longest message kept of a pod or container, in characters. Logs are the place for more."""
@@ -40,6 +44,19 @@ class Object(msgspec.Struct, frozen=True, gc=False):
     created: datetime | None
     deleted: datetime | None
     """When deletion was asked for. Such an object still exists, and may still run."""
+
+
+class Unreadable(msgspec.Struct, frozen=True, gc=False):
+    """An object that the server has and that could not be decoded, as far as its identity is known."""
+
+    namespace: str
+    name: str
+    uid: str
+    resource_version: str
+    problem: str
+
+    def __str__(self) -> str:
+        return "/".join(filter(None, (self.namespace, self.name))) or "an object without a readable name"
 
 
 class Condition(msgspec.Struct, frozen=True, gc=False):
@@ -213,6 +230,7 @@ def object_of(body: Mapping[str, Any]) -> Object:
 
 
 _as_wire = converter(WireObject)
+_read_meta = decoder(_WireMeta).decode
 
 
 def metadata(wire: WireObject) -> "Metadata":
@@ -237,6 +255,23 @@ def slim_pod(annotations: frozenset[str] = frozenset()) -> Callable[[WirePod], P
         )
 
     return slim
+
+
+def salvaged_pod(annotations: frozenset[str] = frozenset()) -> Callable[[Unreadable, bytes], Pod | None]:
+    """A reader of pods of which only the metadata can be decoded: it is not known what they do.
+
+    Their names are taken and their jobs wait for them, as for pods on a node that cannot be reached.
+    """
+
+    def salvage(found: Unreadable, data: bytes) -> Pod | None:
+        meta = next((value for name, value in members(data) if name == "metadata"), b"")
+        try:
+            known = _meta(_read_meta(meta), annotations)
+        except (ValueError, RecursionError):
+            return None
+        return Pod(*known, "", "Unknown", UNREADABLE, found.problem, (), (), ())
+
+    return salvage
 
 
 def slim_service(wire: WireService) -> Service:
@@ -279,7 +314,7 @@ def _kept(found: Mapping[str, str | None], names: frozenset[str]) -> Mapping[str
 def _conditions(found: Sequence[_WireCondition | None] | None) -> tuple[Condition, ...]:
     if not found:
         return ()
-    return _shared(tuple([_condition(c.type, c.status, c.reason, c.message) for c in found if c]))
+    return _shared(tuple([_condition(c.type, c.status, c.reason, _short(c.message)) for c in found if c]))
 
 
 def _containers(found: Sequence[_WireContainer | None] | None) -> tuple[Container, ...]:
@@ -316,8 +351,8 @@ def instant(text: str | None) -> datetime | None:
 
 
 @lru_cache(maxsize=8192)
-def _condition(type: str | None, status: str | None, reason: str | None, message: str | None) -> Condition:
-    return Condition(type or "", status or "", reason or "", _short(message))
+def _condition(type: str | None, status: str | None, reason: str | None, message: str) -> Condition:
+    return Condition(type or "", status or "", reason or "", message)
 
 
 @lru_cache(maxsize=1024)

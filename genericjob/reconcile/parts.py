@@ -1,6 +1,6 @@
 """What a process is made of, as far as it has to know: how each part is started and ended, and what can be asked of it meanwhile."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 
@@ -16,12 +16,24 @@ class Informer(Protocol):
         """Begin to fill."""
         ...
 
+    def silence(self) -> float:
+        """Seconds since the last sign of life of the server."""
+        ...
+
+    def cut_off(self) -> bool:
+        """Whether the server cannot be reached at the moment."""
+        ...
+
     def wait_synced(self, timeout: float, /) -> bool:
         """Wait until it has been filled, so long at most."""
         ...
 
-    def catch_up(self, timeout: float, /) -> bool:
-        """Wait until it has everything that has happened by now, so long at most."""
+    def target(self) -> Mapping[str, str]:
+        """Ask the server for its newest version, by namespace. Raises ApiError."""
+        ...
+
+    def reach(self, target: Mapping[str, str], timeout: float, /) -> bool:
+        """Return whether the cache has reached the target within `timeout` seconds."""
         ...
 
     def stop(self) -> object:
@@ -63,6 +75,14 @@ class Recorder(Writer, Protocol):
 
     def start(self) -> None:
         """Begin."""
+        ...
+
+
+class Fence(Protocol):
+    """Stands before everything that writes."""
+
+    def shut(self, timeout: float, /) -> bool:
+        """Let nothing more pass; returns whether no write that a successor must not meet is left after `timeout` seconds."""
         ...
 
 

@@ -14,6 +14,7 @@ import time
 import uuid
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 from types import TracebackType
 from typing import Protocol
 
@@ -65,7 +66,7 @@ class Primitives(Protocol):
         ...
 
     def monotonic(self) -> float:
-        """Seconds since some moment; never goes back."""
+        """Return the seconds since some moment. The value never falls, and counts the time while the machine is suspended."""
         ...
 
     def sleep(self, seconds: float) -> None:
@@ -89,6 +90,20 @@ class Primitives(Protocol):
         ...
 
 
+def _steady_clock() -> Callable[[], float]:
+    """Return a clock that also counts while the machine is suspended; `time.monotonic` stands still then, and a lease does not."""
+    try:
+        boot_time = partial(time.clock_gettime, time.CLOCK_BOOTTIME)
+        boot_time()
+    except (AttributeError, OSError):  # not Linux, or a sandbox that lacks this clock
+        return time.monotonic
+    return boot_time
+
+
+monotonic: Callable[[], float] = _steady_clock()
+"""The clock of `System`, for modules below the primitives: connections."""
+
+
 class System:
     """The operating system's own."""
 
@@ -96,7 +111,7 @@ class System:
         """The time of day."""
         return datetime.now(UTC)
 
-    monotonic = staticmethod(time.monotonic)
+    monotonic = staticmethod(monotonic)
     sleep = staticmethod(time.sleep)
     random = staticmethod(random.random)
 

@@ -4,8 +4,9 @@
     (also while waiting to lead)                   with the server
 
 Caches are warm before the election, so that a successor begins at once. A new leader first lets its caches catch up with everything its
-predecessor wrote. When asked to stop it takes in nothing more, finishes what it has begun, and only then gives the lease away. A leader
-that LOSES the lease drains nothing: somebody else may be at work already, and the way out is the shortest one.
+predecessor wrote. When asked to stop it takes in nothing more, finishes what it has begun, and only then gives the lease away. Creates that
+slow admission holds up are not waited for: they are harmless when they are late, and the successor should not be late because of them. A
+leader that LOSES the lease drains nothing: somebody else may be at work already, and the way out is the shortest one.
 
 What a process is made of is given to it; `parts.py` says what it knows of each.
 """
@@ -14,17 +15,17 @@ import gc
 import logging
 import os
 import signal
-import socket
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 from .errors import ApiError
-from .health import Deaths, Health, stuck
+from .health import DEAF, SILENT, Deaths, Health, standing_still, stuck
 from .metrics import Metrics
-from .parts import Controller, Elector, Informer, Recorder, Server, Writer
-from .primitives import Primitives, System, Thread
+from .parts import Controller, Elector, Fence, Informer, Recorder, Server, Writer
+from .primitives import Primitives, Thread
+from .signals import Signals
 from .supervision import Supervisor
 
 log = logging.getLogger(__name__)
@@ -39,9 +40,10 @@ class Limits:
     sync: float = 120.0
     catch_up: float = 5.0
     """For one try; there is always another."""
-    drain: float = 30.0
-    """A pod needs more time than this and three times `flush` to end (`terminationGracePeriodSeconds`)."""
+    drain: float = 10.0
+    """A pod needs more time than this and three times `flush` to terminate (`terminationGracePeriodSeconds`)."""
     flush: float = 5.0
+    """For each of: the recorder, the fence, the elector. More than the timeout of a status write or a delete."""
 
 
 class Process:
@@ -57,6 +59,7 @@ class Process:
         health: Health,
         writer: Writer | None = None,
         recorder: Recorder | None = None,
+        fence: Fence | None = None,
         elector: Elector | None = None,
         servers: Sequence[Server] = (),
         limits: Limits = Limits(),  # noqa: B008 - frozen
@@ -64,7 +67,7 @@ class Process:
     ) -> None:
         """Without an elector it leads at once. `when_filled` is called when all caches are: in a real process `settle_interpreter`."""
         self._informers, self._controllers, self._servers = informers, controllers, servers
-        self._writer, self._recorder, self._elector = writer, recorder, elector
+        self._writer, self._recorder, self._fence, self._elector = writer, recorder, fence, elector
         self._primitives, self._metrics, self._limits, self._when_filled = primitives, metrics, limits, when_filled
         self._supervisor = Supervisor(primitives=primitives, metrics=metrics)
         self._changed = primitives.condition()
@@ -82,10 +85,12 @@ class Process:
         self._metrics.on_thread_death(deaths.note)
         health.live("threads", deaths.complaint)
         health.live("workers", self._dead_workers)
-        health.live("reconciles", stuck(self._metrics.longest_at_work))
+        health.live("reconciles", stuck(self._metrics.longest_silence))
         if self._elector:
             health.live("leadership", self._elector.complaint)
         health.ready("caches", lambda: f"not filled yet: {', '.join(missing)}" if (missing := self._unfilled()) else "")
+        health.ready("watches", standing_still(self._silences, SILENT))
+        health.live("watches", standing_still(self._unexplained_silences, DEAF))
         health.ready("process", lambda: "it is stopping" if self._stopping else "")
 
     def run(self) -> int:
@@ -146,8 +151,7 @@ class Process:
         behind = set(self._informers)
 
         def follow(name: str, informer: Informer) -> None:
-            while not self._ended() and not self._caught_up(name, informer):
-                self._wait(self._ended, 1.0)
+            self._reach_the_server(name, informer)
             with self._changed:
                 behind.discard(name)
                 self._changed.notify_all()
@@ -169,7 +173,7 @@ class Process:
     # -------------------------------------------------------------------------------------------- the end
 
     def _close(self) -> int:
-        """IN THIS ORDER: no intake, no further writes, no work, nothing under way, no more to tell, and only then no lease."""
+        """IN THIS ORDER: no intake, no further writes, no work, no more to tell, nothing under way, and only then no lease."""
         log.info("stopping: finishing what was begun")
         for name, informer in self._informers.items():
             _attempt(f"stopping the cache of {name}", informer.stop)
@@ -180,10 +184,11 @@ class Process:
         if self._loss:
             log.error("%s", self._loss)
             return 1
-        if self._writer:
-            quiet = _ended_well("the writer", self._writer, self._limits.flush) and quiet
         if self._recorder:
             _ended_well("the recorder", self._recorder, self._limits.flush)
+        if self._fence:
+            # WHATEVER STILL RUNS cannot write any more, and of what is under way only a create can be late.
+            quiet = self._fence.shut(self._limits.flush)
         self._resign(release=quiet and not self._loss)
         self._supervisor.stop()
         for server in self._servers:
@@ -238,19 +243,34 @@ class Process:
             self._leading = True
             self._changed.notify_all()
 
-    def _caught_up(self, name: str, informer: Informer) -> bool:
-        try:
-            if informer.catch_up(self._limits.catch_up):
-                return True
-            log.warning("the cache of %s has not caught up with the server yet", name)
-        except ApiError as error:
-            log.warning("the cache of %s cannot catch up with the server: %s", name, error)
-        except Exception:  # A LEADER THAT NEVER BEGINS looks as healthy as one that works
-            log.exception("the cache of %s cannot catch up with the server", name)
-        return False
+    def _reach_the_server(self, name: str, informer: Informer) -> None:
+        """Wait until a cache has everything that the server had when this process was elected.
+
+        The target is asked for once: everything that the predecessor wrote is older than the election. The version of the server moves
+        with every write in the cluster, so a cache that is slower to list than one try lasts would never reach a new target per try.
+        """
+        target: Mapping[str, str] | None = None
+        while not self._ended():
+            try:
+                target = informer.target() if target is None else target
+                if informer.reach(target, self._limits.catch_up):
+                    return
+                log.warning("the cache of %s has not caught up with the server yet", name)
+            except ApiError as error:
+                log.warning("the cache of %s cannot catch up with the server: %s", name, error)
+            except Exception:  # A LEADER THAT NEVER BEGINS looks as healthy as one that works
+                log.exception("the cache of %s cannot catch up with the server", name)
+            self._wait(self._ended, 1.0)
 
     def _unfilled(self) -> Sequence[str]:
         return [name for name, informer in self._informers.items() if not informer.synced]
+
+    def _silences(self) -> Mapping[str, float]:
+        return {name: informer.silence() for name, informer in self._informers.items() if informer.synced}
+
+    def _unexplained_silences(self) -> Mapping[str, float]:
+        """Without those of a server that is away: a restart would not bring it back."""
+        return {name: seconds for name, seconds in self._silences().items() if not self._informers[name].cut_off()}
 
     def _dead_workers(self) -> str:
         dead = [controller.name for controller in self._controllers if self._working and not self._stopping and not controller.alive()]
@@ -299,30 +319,18 @@ def settle_interpreter() -> None:
     sys.setswitchinterval(0.001)
 
 
-def install_signals(process: Process, *, leave: Callable[[int], object] = os._exit) -> None:
-    """SIGTERM and Ctrl-C stop the process well; a second one ends it at once. For the main thread.
+def install_signals(process: Process, *, leave: Callable[[int], object] = os._exit) -> Signals:
+    """Let SIGTERM and Ctrl-C stop the process well, and a second one end it at once. For the main thread, even while that hangs."""
+    asked = 0
 
-    A SIGNAL HANDLER MAY TAKE NO LOCK: it runs in the middle of whatever the main thread does, which may hold that very lock. So the
-    handlers do nothing, and a thread reads from a socket which signals have come; that works even while the main thread hangs.
-    """
-    reading, writing = socket.socketpair()
-    writing.setblocking(False)
+    def heard(number: int) -> None:
+        nonlocal asked
+        asked += 1
+        if asked > 1:
+            log.warning("asked again to stop: ending at once")
+            leave(1)
+            return
+        log.info("asked to stop by %s", signal.Signals(number).name)
+        process.stop()
 
-    def read() -> None:
-        asked = 0
-        while True:
-            for number in reading.recv(64):
-                if number not in STOP_SIGNALS:
-                    continue
-                asked += 1
-                if asked > 1:
-                    log.warning("asked again to stop: ending at once")
-                    leave(1)
-                    return
-                log.info("asked to stop by %s", signal.Signals(number).name)
-                process.stop()
-
-    for number in STOP_SIGNALS:
-        signal.signal(number, lambda *_: None)
-    signal.set_wakeup_fd(writing.detach(), warn_on_full_buffer=False)
-    System().start("signals", read)
+    return Signals(STOP_SIGNALS, heard)

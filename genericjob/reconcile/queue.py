@@ -9,19 +9,24 @@ A key is asked for, never an event: however often it is added, it is served once
 So no key is in two hands, and a change during work is never lost. Who asks twice gets the earlier time and the higher priority: a reconcile
 looks at everything, and says itself when it wants to look again.
 
+No group of keys stops another. Groups (namespaces) are served in turn (`turns.py`). A key whose work was interrupted, because there is much
+of it, counts as low until it is finished, however often it is added meanwhile. And neither low keys nor those of one group take all
+workers, so that others do not wait until a worker is done with one of them.
+
 Nobody keeps the time but the workers: of those that wait in `get` one waits for the next timer, the others until they are called. Whoever
 leaves with work passes the watch on, so a timer wakes one thread and not all of them.
 """
 
 import heapq
-from collections import OrderedDict, deque
-from collections.abc import Hashable
+from collections import deque
+from collections.abc import Callable, Hashable
 from itertools import count
 from math import inf
 from typing import Generic, NamedTuple, TypeVar
 
 from .metrics import QueueMetrics
 from .primitives import Primitives
+from .turns import Turns
 
 K = TypeVar("K", bound=Hashable)
 
@@ -46,21 +51,36 @@ class Queue(Generic[K]):
     """Keys that want to be looked at. Shared between threads."""
 
     def __init__(
-        self, *, primitives: Primitives, metrics: QueueMetrics, first: float = 0.005, limit: float = 1000.0, ageing: float = 30.0
+        self,
+        *,
+        primitives: Primitives,
+        metrics: QueueMetrics,
+        first: float = 0.005,
+        limit: float = 1000.0,
+        ageing: float = 30.0,
+        group: Callable[[K], Hashable] = lambda key: None,
+        share: float = inf,
     ) -> None:
+        """`group` says which keys take turns as one. At most `share` keys of a group, and at most `share` low ones, are at work."""
         self._monotonic = primitives.monotonic
         self._metrics = metrics
-        self._first, self._limit, self._ageing = first, limit, ageing
+        self._first, self._limit, self._ageing, self._share = first, limit, ageing, share
         self._changed = primitives.condition()
-        # Ready keys in their order, with the moment since when they are. NOT PLAIN DICTS: taking the first of those costs more each time.
-        self._normal: OrderedDict[K, float] = OrderedDict()
-        self._low: OrderedDict[K, float] = OrderedDict()
+        self._group = group
+        self._normal, self._low = Turns(group), Turns(group)
+        self._unfinished: set[K] = set()
+        """Keys whose work was interrupted. They are low, whoever adds them."""
         self._normal_was_served = False
         self._later: dict[K, _Asked] = {}
         self._timers: list[tuple[float, int, K]] = []
         self._order = count()
         self._at_work: dict[K, float] = {}
+        self._progressed: dict[K, float] = {}
+        """When each key at work was taken, or last got on."""
         self._low_at_work: set[K] = set()
+        self._groups_at_work: dict[Hashable, int] = {}
+        self._full: set[Hashable] = set()
+        """Groups that have their share."""
         self._again: dict[K, _Asked] = {}
         self._resting: dict[K, float] = {}
         self._rests: deque[tuple[float, K]] = deque()
@@ -69,7 +89,7 @@ class Queue(Generic[K]):
         self._watched = inf
         """The timer that a waiting worker will wake up for."""
         self._closed = self._draining = False
-        metrics.follow(self._depth, self.working)
+        metrics.follow(self._depth, self.working, self.silent)
 
     # -------------------------------------------------------------------------------------------- asking
 
@@ -116,23 +136,28 @@ class Queue(Generic[K]):
                 now = self._monotonic()
                 if self._timers and self._timers[0][0] <= now and (ripe := self._ripen(now)) > 1 and self._waiting:
                     self._changed.notify(ripe - 1)  # the first of them is served here
-                if self._normal or self._low:
+                if (found := self._next(now)) is not None:
                     break
                 if self._closed:
                     return None
                 self._wait(now)
-            key, since = self._take(now)
+            key, since, low = found
+            self._take(key, low, now)
             if self._waiting and self._timers and self._timers[0][0] < self._watched:
                 self._changed.notify()  # SOMEBODY MUST WATCH THE TIME while this worker is away
         self._metrics.waited(now - since)
         return key
 
-    def done(self, key: K, *, rest: float = 0.0) -> None:
-        """Give a key back. It is not served again before `rest` is over, so that what changes often is not all that is looked at."""
+    def done(self, key: K, *, rest: float = 0.0, unfinished: bool = False) -> None:
+        """Give a key back. It is not served again before `rest` is over, so that what changes often is not all that is looked at.
+
+        `unfinished` says that its work was interrupted, so that others get their turn.
+        """
         with self._changed:
             now = self._monotonic()
             started = self._at_work.pop(key)
-            self._low_at_work.discard(key)
+            self._leave(key)
+            (self._unfinished.add if unfinished else self._unfinished.discard)(key)
             asked = self._again.pop(key, None)
             if not self._closed:
                 if rest > 0:
@@ -167,6 +192,21 @@ class Queue(Generic[K]):
             now = self._monotonic()
             return [now - started for started in self._at_work.values()]
 
+    def silent(self) -> list[float]:
+        """For how many seconds each key at work has not got on."""
+        with self._changed:
+            now = self._monotonic()
+            return [now - progressed for progressed in self._progressed.values()]
+
+    def progress(self, key: K) -> None:
+        """A key at work gets on. Takes no lock; not to be called at the same time as `done`."""
+        if key in self._progressed:
+            self._progressed[key] = self._monotonic()
+
+    def crowded(self) -> bool:
+        """Whether a key is ready that no worker has taken yet. Takes no lock."""
+        return bool(self._normal or self._low)
+
     # -------------------------------------------------------------------------------------------- inside, with the lock held
 
     def _depth(self) -> dict[str, int]:
@@ -176,9 +216,11 @@ class Queue(Generic[K]):
         if key in self._at_work:
             known = self._again.get(key)
             self._again[key] = _Asked(ready, low) if known is None else known.and_also(ready, low)
-        elif key in self._low:
+            return
+        low = low or key in self._unfinished
+        if key in self._low:
             if not low:
-                self._normal[key] = self._low.pop(key)  # AT THE END: it overtakes the low ones, nobody else
+                self._normal.add(key, self._low.remove(key))  # AT THE END: it overtakes the low ones, nobody else
         elif key not in self._normal:
             known = self._later.pop(key, None)
             if known is not None:
@@ -202,7 +244,7 @@ class Queue(Generic[K]):
             self._changed.notify()
 
     def _make_ready(self, key: K, since: float, low: bool) -> None:
-        (self._low if low else self._normal)[key] = since
+        (self._low if low else self._normal).add(key, since)
         self._metrics.added()
 
     def _ripen(self, now: float) -> int:
@@ -222,15 +264,36 @@ class Queue(Generic[K]):
         asked = self._later.get(timer[2])
         return asked is not None and asked.ready == timer[0]
 
-    def _take(self, now: float) -> tuple[K, float]:
+    def _next(self, now: float) -> tuple[K, float, bool] | None:
+        """The key whose turn it is, since when it is ready, and whether it is low; None if no key may be taken now."""
+        normal = self._normal.next(self._full)
+        low = self._low.next(self._full) if len(self._low_at_work) < self._share else None
         # TURN AND TURN ABOUT once the low ones have aged: neither a busy day nor a restart with 10,000 old keys starves anybody.
-        low = bool(self._low) and (not self._normal or (self._normal_was_served and now - next(iter(self._low.values())) >= self._ageing))
-        key, since = (self._low if low else self._normal).popitem(last=False)
+        if low is not None and (normal is None or (self._normal_was_served and now - low[1] >= self._ageing)):
+            return *low, True
+        return None if normal is None else (*normal, False)
+
+    def _take(self, key: K, low: bool, now: float) -> None:
+        (self._low if low else self._normal).take(key)
         self._normal_was_served = not low
-        self._at_work[key] = now
+        self._at_work[key] = self._progressed[key] = now
         if low:
             self._low_at_work.add(key)
-        return key, since
+        group = self._group(key)
+        self._groups_at_work[group] = number = self._groups_at_work.get(group, 0) + 1
+        if number >= self._share:
+            self._full.add(group)
+
+    def _leave(self, key: K) -> None:
+        del self._progressed[key]
+        self._low_at_work.discard(key)
+        group = self._group(key)
+        self._full.discard(group)
+        self._groups_at_work[group] -= 1
+        if not self._groups_at_work[group]:
+            del self._groups_at_work[group]
+        if self._waiting and self.crowded():
+            self._changed.notify()  # A WORKER MAY WAIT because too many keys like this one were at work
 
     def _wait(self, now: float) -> None:
         """Wait until called; if nobody else watches the next timer, no longer than for that."""

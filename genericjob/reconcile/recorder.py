@@ -80,7 +80,8 @@ class Memory:
     def __init__(self, primitives: Primitives) -> None:
         self._primitives = primitives
         self._series: LRUCache[tuple[Reference, str, str, str], Series] = LRUCache(REMEMBERED)
-        self._similar: LRUCache[tuple[Reference, str, str], tuple[set[str], float]] = LRUCache(REMEMBERED)
+        self._similar: LRUCache[tuple[Reference, str, str], tuple[set[int], float]] = LRUCache(REMEMBERED)
+        """Hashes of messages: ten long texts for each of thousands of objects would be too much to keep."""
         self._budgets: LRUCache[Reference, tuple[float, float]] = LRUCache(REMEMBERED)
 
     def series(self, told: Told) -> Series:
@@ -114,9 +115,10 @@ class Memory:
         messages, last = self._similar.get(key, (set(), now))
         if now - last > SIMILAR_WITHIN:
             messages = set()
-        new = told.message not in messages
+        message = hash(told.message)
+        new = message not in messages
         if new and len(messages) < SIMILAR:
-            messages.add(told.message)
+            messages.add(message)
             new = False
         self._similar[key] = messages, now
         return new

@@ -20,7 +20,7 @@ without pages, but costs twice the processor time (5,000 pods: 0.38 s against 0.
 """
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -28,7 +28,7 @@ from typing import Generic, TypeVar
 from .api import Api, Event, Watch, pages
 from .errors import NO_ANSWER, ApiError
 from .metrics import ReflectorMetrics
-from .objects import Object
+from .objects import Object, Unreadable
 from .primitives import Backoff, Flag, Primitives
 from .resources import Resource
 from .store import Change, Store
@@ -71,7 +71,8 @@ class Reflector(Generic[T]):
     """Lists and watches one resource, in one namespace or in all, into a store.
 
     `changed` is called on the reflector's thread, after the store was updated, and must not block; `advanced` after every step, when
-    the store's version may have moved and everybody was told.
+    the store's version may have moved and everybody was told. `unreadable` is called once for each object that cannot be decoded,
+    and again when the reason changes.
     """
 
     def __init__(
@@ -84,6 +85,7 @@ class Reflector(Generic[T]):
         labels: str = "",
         changed: Callable[[Change[T]], None],
         advanced: Callable[[], None] = lambda: None,
+        unreadable: Callable[[Unreadable], None] = lambda _: None,
         primitives: Primitives,
         metrics: ReflectorMetrics,
         timings: Timings = Timings(),  # noqa: B008 - frozen
@@ -91,7 +93,9 @@ class Reflector(Generic[T]):
     ) -> None:
         self._api, self._resource, self._store = api, resource, store
         self._namespace, self._labels = namespace, labels
-        self._changed, self._advanced = changed, advanced
+        self._changed, self._advanced, self._unreadable = changed, advanced, unreadable
+        self._reported: dict[tuple[str, str], Unreadable] = {}
+        """Objects that cannot be decoded and were reported."""
         self._primitives, self._metrics, self._timings = primitives, metrics, timings
         self._backoff = Backoff(primitives, first=timings.backoff, limit=timings.longest_backoff)
         """Between requests that fail; any success ends it."""
@@ -108,7 +112,14 @@ class Reflector(Generic[T]):
         self._alive = primitives.monotonic()
         self.listed = False
         """Whether the first list is in the store and `changed` has seen all of it."""
-        metrics.follow(store.__len__, lambda: primitives.monotonic() - self._alive)
+        self.cut_off = False
+        """Whether the last request failed because the server could not be reached or could not serve."""
+        metrics.follow(store.__len__, lambda: self.silence)
+
+    @property
+    def silence(self) -> float:
+        """Seconds since the last list, event or bookmark."""
+        return self._primitives.monotonic() - self._alive
 
     def run(self) -> None:
         """Follow the server until `stop()`. Failed requests are met here; anything else is raised, and this may be called again."""
@@ -156,20 +167,26 @@ class Reflector(Generic[T]):
                 return
         began = self._primitives.monotonic()
         items: list[T] = []
+        unreadable: list[Unreadable] = []
         version = ""
         for page in pages(self._api, self._resource, self._namespace, labels=self._labels, limit=PAGE):
             if self._stopping:
                 return
             items += map(self._store.known, page.items)
+            unreadable += page.unreadable
             version = version or page.resource_version
-        self._replace(items, version, began)
+        self._replace(items, unreadable, version, began)
 
     def _list_by_watching(self) -> None:
         """Take the present state from the beginning of a watch (watch-list), and go on with that watch."""
         began, wanted = self._primitives.monotonic(), self._wanted
         with self._watching("", self._watch_time(), wanted, initial_events=True) as events:
             found: dict[tuple[str, str], T] = {}
+            unreadable: list[Unreadable] = []
             for event in events:
+                if event.unreadable is not None:
+                    unreadable.append(event.unreadable)
+                    continue
                 if event.object is None:
                     break
                 if event.type == "DELETED":
@@ -182,19 +199,22 @@ class Reflector(Generic[T]):
                 raise ApiError(NO_ANSWER, "Unreachable", "the watch ended before its initial events did")
             if not event.initial_events_end:
                 raise ApiError(NO_ANSWER, "Unreadable", "the server does not say where the initial events end")
-            self._replace(found.values(), event.resource_version, began)
+            self._replace(found.values(), unreadable, event.resource_version, began)
             self._watch_list_works = True
             self._follow(events, wanted)
 
-    def _replace(self, items: Iterable[T], version: str, began: float) -> None:
+    def _replace(self, items: Iterable[T], unreadable: Sequence[Unreadable], version: str, began: float) -> None:
         # AN EMPTY ANSWER OF SOME PROXY IS NOT AN EMPTY CLUSTER: a list has a version.
         if not version:
             raise ApiError(NO_ANSWER, "Unreadable", "the server sent a list without a version")
-        for change in self._store.replace(items, version):
+        for change in self._store.replace(items, version, unreadable):
             self._changed(change)
+        known, self._reported = self._reported, {}
+        for lost in unreadable:
+            self._report(lost, known.get((lost.namespace, lost.name)))
         self._alive = self._primitives.monotonic()
         self._metrics.listed(self._alive - began)
-        self._must_list, self.listed = False, True
+        self._must_list, self.listed, self.cut_off = False, True, False
         self._backoff.reset()
         self._advanced()
 
@@ -235,10 +255,12 @@ class Reflector(Generic[T]):
             for event in events:
                 for change in self._store.apply(event):
                     self._changed(change)
+                if self._reported or event.unreadable:
+                    self._note_readability(event)
                 if event.object is not None and not brought:
                     brought = True
                     self._backoff.reset()
-                self._broken = 0
+                self._broken, self.cut_off = 0, False
                 self._alive = self._primitives.monotonic()
                 self._metrics.event()
                 self._advanced()
@@ -253,6 +275,21 @@ class Reflector(Generic[T]):
         if not self._lasted(began) and not brought:
             raise ApiError(NO_ANSWER, SHORT, "the watch was over in no time and brought nothing")
         self._metrics.watch_ended("timeout")
+
+    def _note_readability(self, event: Event[T]) -> None:
+        found: T | Unreadable | None = event.unreadable or event.object
+        if found is not None:
+            before = self._reported.pop((found.namespace, found.name), None)
+            if isinstance(found, Unreadable) and event.type != "DELETED":
+                self._report(found, before)
+
+    def _report(self, lost: Unreadable, before: Unreadable | None) -> None:
+        """Count an object that cannot be decoded; log and pass on what was not reported before."""
+        self._metrics.unreadable()
+        self._reported[lost.namespace, lost.name] = lost
+        if before is None or (before.uid, before.problem) != (lost.uid, lost.problem):
+            log.warning("%s: %s cannot be read: %s", self._name, lost, lost.problem)
+            self._unreadable(lost)
 
     def _lasted(self, began: float) -> bool:
         """Whether the watch was one, however it ended."""
@@ -270,6 +307,7 @@ class Reflector(Generic[T]):
     def _recover(self, error: ApiError) -> None:
         if self._stopping:
             return
+        self.cut_off = _is_cut(error) or error.throttled or error.code >= 500
         watched = not self._must_list
         if watched:
             self._metrics.watch_ended("expired" if error.gone else "short" if error.reason == SHORT else "error")

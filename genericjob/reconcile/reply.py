@@ -5,8 +5,9 @@ what API servers and the proxies before them send: a head, and a body that has a
 """
 
 import socket
-import time
 from collections.abc import Mapping
+
+from .timeouts import remaining
 
 RECEIVE = 64 * 1024
 """Four TLS records. More would be asked of the system for every answer, however small."""
@@ -149,10 +150,7 @@ class Reply:
 
     def _receive(self, *, end_is_fine: bool = False) -> bytes:
         if self.deadline is not None:
-            left = self.deadline - time.monotonic()
-            if left <= 0:
-                raise TimeoutError
-            self._socket.settimeout(left)
+            self._socket.settimeout(remaining(self.deadline))
         data = self._socket.recv(RECEIVE)
         if not data and not end_is_fine:
             raise BrokenReplyError("the connection was closed before the answer was complete")

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 from urllib.parse import quote
 
-from .objects import Object, Pod, Service, WireObject, WirePod, WireService, slim_object, slim_pod, slim_service
+from .objects import Object, Pod, Service, Unreadable, WireObject, WirePod, WireService, salvaged_pod, slim_object, slim_pod, slim_service
 
 T = TypeVar("T")
 
@@ -31,6 +31,8 @@ class Resource(Generic[T]):
     wire: Any
     slim: Callable[[Any], T]
     namespaced: bool = True
+    salvage: Callable[[Unreadable, bytes], T | None] | None = None
+    """Makes an object of one that cannot be decoded but whose identity is known, so that controllers can act on what is known."""
 
     @property
     def api_version(self) -> str:
@@ -68,7 +70,7 @@ def partial(group: str, version: str, plural: str, kind: str, *, namespaced: boo
 
 def pods(annotations: frozenset[str] = frozenset()) -> Resource[Pod]:
     """Slim pods that remember these annotations."""
-    return Resource("", "v1", "pods", "Pod", WirePod, slim_pod(annotations))
+    return Resource("", "v1", "pods", "Pod", WirePod, slim_pod(annotations), salvage=salvaged_pod(annotations))
 
 
 def _as_it_is(value: dict[str, Any]) -> dict[str, Any]:

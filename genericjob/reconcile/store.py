@@ -15,7 +15,7 @@ from typing import Generic, TypeVar
 import msgspec
 
 from .api import Event
-from .objects import Object
+from .objects import Object, Unreadable
 from .resources import Key
 from .versions import older_or_same
 
@@ -89,12 +89,16 @@ class Store(Generic[T]):
 
     # -------------------------------------------------------------------------------------------- writing
 
-    def replace(self, items: Iterable[T], version: str) -> list[Change[T]]:
-        """Take a whole list for the truth, whatever was known before."""
+    def replace(self, items: Iterable[T], version: str, unreadable: Iterable[Unreadable] = ()) -> list[Change[T]]:
+        """Take a whole list for the truth, whatever was known before. What cannot be read stays as it was known last."""
         if not version:
             raise ValueError("a list has a version")
         initial = not self.synced
         before, now = self._objects, {(item.namespace, item.name): item for item in items}
+        for lost in unreadable:
+            place = (lost.namespace, lost.name)
+            if (last := before.get(place)) is not None and _may_be(last, lost):
+                now.setdefault(place, last)
         indexes = {name: _indexed(now, value_of) for name, value_of in self._values.items()}
         changes = [Change(old, None, tombstone=True) for place, old in before.items() if not _lives_on(old, now.get(place))]
         for place, new in now.items():
@@ -112,7 +116,7 @@ class Store(Generic[T]):
         found, version = event.object, event.resource_version
         with self._lock:
             if found is None:
-                changes: list[Change[T]] = []
+                changes = self._lose(event.unreadable, gone=event.type == "DELETED") if event.unreadable else []
             elif event.type == "DELETED":
                 changes = self._remove(found)
             else:
@@ -132,6 +136,19 @@ class Store(Generic[T]):
         if old is not None and old.uid != new.uid:
             return [Change(old, None, tombstone=True), Change(None, new)]
         return [Change(old, new)]
+
+    def _lose(self, lost: Unreadable, *, gone: bool) -> list[Change[T]]:
+        """An object of which nothing but its name can be read any more stays as it was known last, until it is deleted."""
+        place = (lost.namespace, lost.name)
+        old = self._objects.get(place)
+        # Either the object was deleted, or another one has taken its name: never both, and never neither.
+        if old is None or gone != _may_be(old, lost):
+            return []
+        if lost.resource_version and older_or_same(lost.resource_version, old.resource_version):
+            return []
+        self._index(place, old, None)
+        del self._objects[place]
+        return [Change(old, None, tombstone=True)]
 
     def _remove(self, last: T) -> list[Change[T]]:
         place = (last.namespace, last.name)
@@ -172,6 +189,11 @@ def _indexed(objects: Mapping[_Place, T], value_of: Callable[[T], str]) -> _Buck
 
 def _same(one: T, other: T) -> bool:
     return one is other or (one.uid == other.uid and one.resource_version == other.resource_version != "")
+
+
+def _may_be(known: Object, lost: Unreadable) -> bool:
+    """Whether the one that cannot be read is the one that is known."""
+    return lost.uid in ("", known.uid)
 
 
 def _lives_on(old: T, new: T | None) -> bool:

@@ -17,6 +17,8 @@ from .reply import BrokenReplyError, Reply
 
 T = TypeVar("T")
 
+LONGEST_LINE = 256 * 1024
+"""Bytes of a line of text; a longer one comes in pieces of about this size, since a program may never end its line."""
 GATHER = 0.002
 """Seconds in which the events of one moment arrive; nobody notices them, and a dense stream costs half."""
 
@@ -36,6 +38,9 @@ class HttpText:
                 lines = (rest + chunk).split(b"\n")
                 rest = lines.pop()
                 yield from lines
+                if len(rest) >= LONGEST_LINE:
+                    yield rest
+                    rest = b""
             if rest:
                 yield rest
         finally:

@@ -36,12 +36,15 @@ Fate = Literal["done", "waiting", "foreign", "refused", "failed", "skipped"]
 
 
 class Create(msgspec.Struct, Generic[T], frozen=True):
-    """An object that shall exist. `accept` says what one that exists under its name already is to us."""
+    """An object that shall exist. `accept` says what one that exists under its name already is to us.
+
+    The body is made when it is sent, and not kept: those of a thousand large pods would take a gigabyte.
+    """
 
     resource: Resource[T]
     namespace: str
     name: str
-    body: bytes
+    body: Callable[[], bytes]
     owner_uid: str
     accept: Callable[[T], Standing]
 
@@ -95,7 +98,7 @@ class Sender:
     def _create(self, write: Create[Any]) -> Done:
         for _ in range(2):
             try:
-                created = self._api.create(write.resource, write.body, write.namespace, field_validation="Warn")
+                created = self._api.create(write.resource, write.body(), write.namespace, field_validation="Warn")
             except ApiError as error:
                 if not (error.already_exists or error.unknown):
                     return _not_done(write, error)
@@ -107,6 +110,8 @@ class Sender:
             except ApiError as error:
                 if error.not_found and problem.already_exists:
                     continue  # it went in between: the name is free now
+                if error.unreadable:
+                    return Done(write, "foreign", error=error)
                 return Done(write, "failed", error=problem)
             return self._met(write, found, problem)
         return Done(write, "failed", error=problem)

@@ -9,6 +9,9 @@ of them is replaced.
 
 from collections.abc import Sequence
 
+PER_PIECE = 40
+"""Bytes of a text beside its own characters, and of its place in the list."""
+
 
 class Stencil:
     """A text that is filled in often and differs in few places."""
@@ -17,18 +20,24 @@ class Stencil:
         """Cut the text at the markers; no marker may be a part of another."""
         pieces = _cut(text, markers)
         self._pieces = [piece if isinstance(piece, bytes) else b"" for piece in pieces]
-        self._holes = [(at, piece) for at, piece in enumerate(pieces) if isinstance(piece, int)]
+        """Text and holes in turn."""
+        self._holes = tuple(piece for piece in pieces if isinstance(piece, int))
+        """The number of the marker of each hole."""
+
+    @property
+    def weight(self) -> int:
+        """The bytes that it takes in memory, at most: users decide how many holes there are."""
+        return PER_PIECE * len(self._pieces) + sum(map(len, self._pieces))
 
     def fill(self, *values: bytes) -> bytes:
         """The whole text, with these values in the order of the markers."""
         pieces = self._pieces.copy()  # A COPY: several threads fill the same stencil
-        for at, number in self._holes:
-            pieces[at] = values[number]
+        pieces[1::2] = [values[number] for number in self._holes]
         return b"".join(pieces)
 
 
 def _cut(text: bytes, markers: Sequence[bytes]) -> list[bytes | int]:
-    """Text and numbers of markers, in their order. Split marker by marker: a pattern would be compiled anew for markers that are new."""
+    """Text and numbers of markers in turn. Split marker by marker: a pattern would be compiled anew for markers that are new."""
     pieces: list[bytes | int] = [text]
     for number, marker in enumerate(markers):
         finer: list[bytes | int] = []

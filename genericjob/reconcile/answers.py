@@ -1,0 +1,105 @@
+"""Whole answers of an API server, and what they say: objects, refusals, warnings, or that this is no API server."""
+
+import re
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import msgspec
+
+from . import warning_header
+from .codec import UNREADABLE, codec
+from .connection import Connection, NotAnsweredError
+from .errors import ApiError, from_status
+from .reply import Reply
+from .resources import Resource
+from .structs import decoder
+
+T = TypeVar("T")
+
+NO_SUCH_PAGE = "404 page not found"
+"""How the server answers for a group that nobody has defined: in plain text, as if it were no API server."""
+
+_CUSTOM = re.compile(r"/apis/(?P<group>[^/?]+)/(?P<version>[^/?]+)/(?:namespaces/[^/?]+/)?(?P<plural>[^/?]+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A whole answer."""
+
+    status: int
+    headers: Mapping[str, str]
+    data: bytes
+
+    @property
+    def is_status(self) -> bool:
+        """Whether it holds a `Status` in place of an object."""
+        try:
+            return _kind.decode(self.data).kind == "Status"
+        except UNREADABLE:
+            return False  # and so an object, which its reader will not like either
+
+    @property
+    def warnings(self) -> Sequence[str]:
+        """The texts of `Warning: 299 - "text"` headers."""
+        found = self.headers.get("warning")
+        return warning_header.read(found) if found else ()
+
+    def stored(self, resource: Resource[T]) -> T:
+        """Return the object that a write has stored."""
+        try:
+            return codec(resource).one(self.data)
+        except ApiError as error:
+            error.unknown = True  # it was stored; only this reader cannot say what
+            raise
+
+    def refusal(self, method: str, url: str, target: str) -> ApiError:
+        """Return what an answer from 300 on means."""
+        status = _status(self)
+        if status is None:
+            status = {"message": _explained(self, url, target)}
+        return from_status(self.status, status, wrote=method != "GET", retry_after=_retry_after(self.headers))
+
+
+class _Kind(msgspec.Struct):
+    kind: str = ""
+
+
+_kind = decoder(_Kind)
+
+
+def read(connection: Connection, reply: Reply) -> Answer:
+    """Read the body that follows the head of an answer."""
+    data = connection.read(reply)
+    if data and reply.headers.get("content-encoding") == "gzip":
+        try:
+            data = zlib.decompress(data, wbits=31)
+        except zlib.error as error:
+            raise NotAnsweredError(f"the answer is not gzip as it claims: {error}") from error
+    return Answer(reply.status, reply.headers, data)
+
+
+def _status(answer: Answer) -> Any:
+    """The server's own words about a refusal, if these are any."""
+    try:
+        found = msgspec.json.decode(answer.data)
+    except UNREADABLE:
+        return None
+    return found if isinstance(found, dict) and isinstance(found.get("message"), str) else None
+
+
+def _explained(answer: Answer, url: str, target: str) -> str:
+    """What an answer means that is not in the server's usual words: a kind without its definition, or somebody else altogether."""
+    words = " ".join(answer.data[:200].decode("utf-8", "replace").split())
+    if answer.status == 404 and words == NO_SUCH_PAGE and (kind := _CUSTOM.match(target)):
+        return (
+            f"the server knows no {kind['plural']}.{kind['group']}: is its CustomResourceDefinition installed? "
+            f"({url} answered 404 for version {kind['version']})"
+        )
+    return f"{url} answered {answer.status}, not as a Kubernetes API server does: {words or 'nothing'}"
+
+
+def _retry_after(headers: Mapping[str, str]) -> float | None:
+    value = headers.get("retry-after", "")
+    return float(value) if value.isascii() and value.isdigit() else None
