@@ -1,6 +1,6 @@
 """What of a plan can be sent now, and what becomes of it.
 
-Deletes come first, then services, then pods, not all at once: 10,000 bodies can be a gigabyte, and what happens meanwhile may end the job.
+Deletes come first, then services, then pods, not all at once: what happens meanwhile may end the job.
 What the server refuses is tried again ever more rarely, and what is waited for is known meanwhile, so that it can be shown.
 """
 
@@ -16,6 +16,7 @@ from genericjob.reconcile.api import Api
 from genericjob.reconcile.errors import NO_ANSWER, ApiError
 from genericjob.reconcile.objects import Pod, Service
 from genericjob.reconcile.primitives import Primitives
+from genericjob.reconcile.queue import Queue
 from genericjob.reconcile.resources import SERVICES, Key, Resource
 from genericjob.reconcile.writer import Create, Delete, Done, Write, Writer
 
@@ -30,8 +31,10 @@ PREDECESSOR = 5.0
 """Seconds until a name is looked at again that a pod of an earlier run still has; its end brings us back before that."""
 CHANGED = 5.0
 """The same for what was not deleted, because it had changed: its event brings us back, and where none comes we come by ourselves."""
-AT_A_TIME, BYTES_AT_A_TIME = 1_000, 32 * 2**20
-"""Writes of one reconcile, and the size of their bodies."""
+AT_A_TIME = 1_000
+"""Writes of one reconcile."""
+TURN_S = 1.0
+"""Seconds after which a reconcile sends no further writes if another job waits: admission may take a second for each of them."""
 LONGEST_WITHOUT_GROUP = {Reason.SCHEDULER_MISSING: 60.0, Reason.NAME_CONFLICT: 60.0, Reason.PREDECESSOR_ENDING: 5.0}
 """Seconds between two looks for a group: nobody watches them, and somebody may be installing the scheduler at this moment."""
 SERVER_ERRORS = 500
@@ -51,6 +54,18 @@ class Applied:
     trouble: tuple[str, str] | None = None
     """Reason and message of what keeps the job from being initialized."""
     again: float | None = None
+    """Seconds until something of the plan is to be tried again."""
+
+    def merged(self, other: "Applied") -> "Applied":
+        """Add another result: the trouble of this one comes first, and of two waits THE EARLIER COUNTS."""
+        waits = [wait for wait in (self.again, other.again) if wait is not None]
+        return Applied(
+            self.done + other.done,
+            self.created + other.created,
+            self.news + other.news,
+            self.trouble or other.trouble,
+            min(waits, default=None),
+        )
 
 
 class Applier:
@@ -63,11 +78,12 @@ class Applier:
         writer: Writer,
         bodies: Bodies,
         pods: Resource[Pod],
+        queue: Queue[Key],
         unchanged: Callable[[Job], bool],
         primitives: Primitives,
     ) -> None:
         """`unchanged` says whether the job that a plan was made for is still there: thousands of creates take a while."""
-        self._writer, self._bodies, self._pods, self._unchanged = writer, bodies, pods, unchanged
+        self._writer, self._bodies, self._pods, self._queue, self._unchanged = writer, bodies, pods, queue, unchanged
         self._primitives = primitives
         self._groups = PodGroups(api)
         self._refusals, self._kept = Refusals(), Refusals()
@@ -87,18 +103,24 @@ class Applier:
         if not (plan.pods or plan.services) or len(writes) == AT_A_TIME:
             return writes, later
         if again := self._refusals.wait(uid, job.generation, now):
-            return writes, replace(later, trouble=self._refusals.trouble(uid, job.generation), again=again if again < math.inf else None)
+            trouble = self._refusals.trouble(uid, job.generation)
+            return writes, later.merged(Applied(trouble=trouble, again=again if again < math.inf else None))
         if plan.pods and (hindered := self._without_a_group(job)):
-            return writes, hindered
+            return writes, later.merged(hindered)
         return writes + self._creates(job, plan, room=AT_A_TIME - len(writes)), later
 
     def apply(self, job: Job, plan: Plan, writes: list[Write], hindered: Applied) -> Applied:
         """Send them; `hindered` is what is known of the rest."""
         if not writes:
             return hindered
-        done = self._judge(job, self._writer.apply(writes, wanted=lambda: self._unchanged(job)), plan)
-        waits = [wait for wait in (done.again, hindered.again) if wait is not None]
-        return replace(done, news=hindered.news + done.news, trouble=done.trouble or hindered.trouble, again=min(waits, default=None))
+        key, turn_ends = Key(job.identity.namespace, job.identity.name), self._primitives.monotonic() + TURN_S
+
+        def wanted() -> bool:
+            """Asked after each write."""
+            self._queue.progress(key)
+            return self._unchanged(job) and (self._primitives.monotonic() < turn_ends or not self._queue.crowded())
+
+        return self._judge(job, self._writer.apply(writes, wanted=wanted), plan).merged(hindered)
 
     def _delete(self, found: Pod | Service, owner_uid: str) -> Write:
         """AS IT WAS SEEN: since then it may have ended, so that its end is to be stored first, or have been taken from the job."""
@@ -123,20 +145,11 @@ class Applier:
         return Applied(news=(News("Warning", *trouble),), trouble=trouble, again=again)
 
     def _creates(self, job: Job, plan: Plan, *, room: int) -> list[Write]:
-        """The first creates of a plan. NOT ALL OF THEM: 10,000 bodies can be a gigabyte, and what happens meanwhile may end the job."""
-        epoch, resumed = plan.status.epoch, plan.status.resumes > 0
-        services = (self._bodies.service(job, rank) for rank in plan.services)
-        pods = (
-            self._bodies.pod(job, one.rank, epoch=epoch, attempt=one.attempt, charged=one.charged, resumed=resumed) for one in plan.pods
-        )
-        found: list[Write] = []
-        size = 0
-        for create in islice(chain[Create[Any]](services, pods), room):
-            size += len(create.body)
-            if found and size > BYTES_AT_A_TIME:
-                break
-            found.append(create)
-        return found
+        """The first creates of a plan. NOT ALL OF THEM: what happens meanwhile may end the job."""
+        epoch, bodies = plan.status.epoch, self._bodies.of(job, resumed=plan.status.resumes > 0)
+        services = (bodies.service(rank) for rank in plan.services)
+        pods = (bodies.pod(one.rank, epoch=epoch, attempt=one.attempt, charged=one.charged) for one in plan.pods)
+        return list(islice(chain[Create[Any]](services, pods), room))
 
     def _judge(self, job: Job, outcomes: Sequence[Done], plan: Plan) -> Applied:
         """What came of the writes, in one answer."""
@@ -149,23 +162,23 @@ class Applier:
         hindered = [done for done in outcomes if done.fate not in ("done", "skipped")]
         kept = [done for done in hindered if _is_kept(done)]
         if kept:
-            applied = self._may_not_delete(job, applied, kept)
+            applied = applied.merged(self._may_not_delete(job, kept))
         first = next((done for done in hindered if not _is_kept(done)), None)
         if first is not None:
-            return self._hindered(job, applied, first)
+            return replace(applied, done=0, created=0).merged(self._hindered(job, first))  # the trouble is to be shown first
         if created:
             self._refusals.forget(job.identity.uid)
         return applied
 
-    def _may_not_delete(self, job: Job, applied: Applied, kept: Sequence[Done]) -> Applied:
+    def _may_not_delete(self, job: Job, kept: Sequence[Done]) -> Applied:
         """Some pods have to stay for now. Each is tried again later, and the others do not wait for it."""
         now = self._primitives.monotonic()
         waits = [self._kept.note(done.write.uid, job.generation, now) for done in kept if isinstance(done.write, Delete)]
         why = kept[0].error.message if kept[0].error else ""
         news = News("Warning", Reason.FAILED_DELETE, f"{_name(kept[0].write)} could not be deleted: {why}")
-        return replace(applied, news=(*applied.news, news), again=min(waits))
+        return Applied(news=(news,), again=min(waits))
 
-    def _hindered(self, job: Job, applied: Applied, hindered: Done) -> Applied:
+    def _hindered(self, job: Job, hindered: Done) -> Applied:
         """One write could not be done, and the rest was not worth trying."""
         uid, now = job.identity.uid, self._primitives.monotonic()
         error = hindered.error or ApiError(NO_ANSWER, "Unknown", f"{hindered.write} failed")
@@ -173,17 +186,16 @@ class Applier:
             raise error
         if hindered.fate == "waiting":
             text = f"{_name(hindered.write)} of an earlier run is still there; waiting until it is gone"
-            return replace(applied, done=0, created=0, trouble=(Reason.PREDECESSOR_ENDING, text), again=PREDECESSOR)
+            return Applied(trouble=(Reason.PREDECESSOR_ENDING, text), again=PREDECESSOR)
         if any(cause.reason == "NamespaceTerminating" for cause in error.causes):
             self._refusals.give_up(uid, job.generation)
-            return replace(applied, done=0, created=0)  # nothing will ever be created here again, and nobody is left to read about it
+            return Applied()  # nothing will ever be created here again, and nobody is left to read about it
         trouble = _trouble(hindered)
         shown = PERSISTENT if hindered.fate == "failed" else 0.0  # a server that starts answers so for a moment
         again = self._refusals.note(uid, job.generation, now, trouble=trouble, shown=shown)
         if again < shown:
-            return replace(applied, done=0, created=0, again=again)
-        news = (*applied.news, News("Warning", *trouble))
-        return replace(applied, done=0, created=0, news=news, trouble=trouble, again=again)
+            return Applied(again=again)
+        return Applied(news=(News("Warning", *trouble),), trouble=trouble, again=again)
 
     def _first_words(self, job: Job, outcomes: Sequence[Done], plan: Plan) -> tuple[News, ...]:
         """What to say when something was to be created, and more of it the first time."""
@@ -191,7 +203,7 @@ class Applier:
         told = [News("Normal", Reason.CREATED, f"Created {pods} pod{'' if pods == 1 else 's'}")] if pods else []
         new = job.status.observed_generation != job.generation
         if new:
-            for compiled, _ in self._bodies.of(job, resumed=plan.status.resumes > 0).values():
+            for compiled, _ in self._bodies.of(job, resumed=plan.status.resumes > 0).types.values():
                 if compiled.unresolved:
                     text = f"these variables mean nothing in this job and were left as they are: {', '.join(compiled.unresolved)}"
                     told.append(News("Warning", Reason.UNRESOLVED_VARIABLES, text))
@@ -217,6 +229,8 @@ def _trouble(hindered: Done) -> tuple[str, str]:
     """Reason and message of a create that was refused, or that met somebody else's object."""
     if hindered.fate in ("refused", "failed") and hindered.error is not None:
         return Reason.FAILED_CREATE if isinstance(hindered.write, Create) else Reason.FAILED_DELETE, hindered.error.message
+    if hindered.error is not None and hindered.error.unreadable:
+        return Reason.NAME_CONFLICT, f"{hindered.error.message}; it was left alone"
     name = _name(hindered.write)
     if hindered.object is not None and hindered.object.owner_uid == hindered.write.owner_uid:
         label = f"{names.COMPONENT_LABEL}={names.COMPONENT}"

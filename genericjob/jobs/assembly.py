@@ -1,21 +1,23 @@
 """The parts of the GenericJob controller, put together on any API: a server's, or the one in memory."""
 
+import math
 import time
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from functools import partial
+from typing import Any, TypeVar
 
 from genericjob.api import names
-from genericjob.api.names import JobIdentity, replica_name
+from genericjob.api.names import JobIdentity, Reason, replica_name
 from genericjob.reconcile.api import Api
 from genericjob.reconcile.coalesce import Coalescer
 from genericjob.reconcile.controller import Controller
 from genericjob.reconcile.informer import Informer
 from genericjob.reconcile.metrics import Metrics
-from genericjob.reconcile.objects import Object, Pod, Service
+from genericjob.reconcile.objects import Object, Pod, Service, Unreadable
 from genericjob.reconcile.own_writes import OwnWrites
 from genericjob.reconcile.primitives import Primitives
 from genericjob.reconcile.queue import Queue
-from genericjob.reconcile.recorder import Recorder
+from genericjob.reconcile.recorder import Recorder, Reference
 from genericjob.reconcile.resources import SERVICES, Key, Resource, pods
 from genericjob.reconcile.store import Change
 from genericjob.reconcile.writer import Writer
@@ -24,11 +26,15 @@ from .bodies import Bodies, Host
 from .controller import OWNER, JobController
 from .departures import Departures
 from .resource import JOBS, StoredJob
+from .sweeping import Sweeper
 
 T = TypeVar("T", bound=Object)
 
 NAME = "genericjob"
 """Of the controller, in metrics and logs."""
+
+RESERVED = 0.25
+"""The part of all workers that is kept free: from the jobs of one namespace, from jobs whose writes were interrupted, and from old ones."""
 
 LONGEST_BACKOFF = 60.0
 """Seconds: when a server comes back after an hour, no job waits for another one."""
@@ -74,12 +80,19 @@ class Assembly:
 
         self.pods, self.services = owned(PODS), owned(SERVICES)
         own_writes = OwnWrites({JOBS: self.jobs.reached, PODS: self.pods.reached, SERVICES: self.services.reached})
-        self.queue: Queue[Key] = Queue(primitives=primitives, metrics=metrics.queue(NAME), limit=LONGEST_BACKOFF)
+        self.queue: Queue[Key] = Queue(
+            primitives=primitives,
+            metrics=metrics.queue(NAME),
+            limit=LONGEST_BACKOFF,
+            group=lambda key: key.namespace,
+            share=max(1, workers - math.ceil(RESERVED * workers)),
+        )
         self.writer = Writer(fenced, threads=writers, primitives=primitives, own_writes=own_writes)
         self.recorder = Recorder(fenced, component=names.CONTROLLER, primitives=primitives, metrics=metrics)
         measures = metrics.controller(NAME, workers)
         self._working = False
         self.departures = Departures()
+        self._sweeper = Sweeper(self.departures, jobs=self.jobs, pods=self.pods)
         self._jobs = JobController(
             fenced,
             jobs=self.jobs,
@@ -91,7 +104,9 @@ class Assembly:
             recorder=self.recorder,
             bodies=Bodies(pods=PODS, host=host, new_id=primitives.new_id),
             departures=self.departures,
+            sweep=self._sweeper.job,
             coalescer=Coalescer(primitives=primitives),
+            queue=self.queue,
             stale=measures.stale,
             primitives=primitives,
         )
@@ -108,6 +123,8 @@ class Assembly:
         self.jobs.on_change(self._job_changed)
         self.pods.on_change(self._pod_changed)
         self.services.on_change(self._owned_changed)
+        for resource, informer in ((PODS, self.pods), (SERVICES, self.services)):
+            informer.on_unreadable(partial(self._report_unreadable, resource))
 
     @property
     def informers(self) -> tuple[Informer[StoredJob], Informer[Pod], Informer[Service]]:
@@ -152,6 +169,10 @@ class Assembly:
     def _job_changed(self, change: Change[StoredJob]) -> None:
         if change.new is None and change.old is not None:
             self._jobs.forget(change.old.uid)
+        elif change.new is not None and change.new.deleted is not None:
+            self.departures.forget(change.new.uid)
+        elif change.new is not None and not self._working and (change.old is None or change.old.status != change.new.status):
+            self._sweeper.job(change.new)
         job = change.new or change.old
         if job is not None:
             self._enqueue(job.namespace, job.name, low=change.initial)
@@ -159,12 +180,20 @@ class Assembly:
     def _pod_changed(self, change: Change[Pod]) -> None:
         if change.old is not None and self._may_matter(change.old) and not _hidden(change):
             self.departures.note(change.old, change.new)
+            if not self._working and (change.new is None or change.new.uid != change.old.uid):
+                self._sweeper.pod(change.old)
         self._owned_changed(change)
+
+    def _report_unreadable(self, resource: Resource[Any], lost: Unreadable) -> None:
+        """Emit an event about a pod or service that cannot be decoded. (A job is reported by its reconcile.)"""
+        if self._working and lost.name and lost.uid:
+            about = Reference(resource.api_version, resource.kind, lost.namespace, lost.name, lost.uid)
+            self.recorder.event(about, "Warning", Reason.UNREADABLE, f"The controller cannot read it: {lost.problem}")
 
     def _may_matter(self, pod: Pod) -> bool:
         """Whether its job is there, or may be: of the pods that go with their job nobody wants to know how they ended."""
         job = self.jobs.get(Key(pod.namespace, pod.labels.get(names.JOB_LABEL, "")))
-        return not self.jobs.synced or (job is not None and job.uid == pod.owner_uid)
+        return not self.jobs.synced or (job is not None and job.uid == pod.owner_uid and job.deleted is None)
 
     def _owned_changed(self, change: Change[Pod] | Change[Service]) -> None:
         """THE LABEL, NOT THE OWNER, names the job: one that waits for its predecessor's pods to go must hear of them, too."""

@@ -3,11 +3,11 @@
 A job that has gone on after a pause has other pods than before (`modes.py`), in the same generation.
 """
 
-from collections.abc import Callable
-from threading import Lock
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from sys import getsizeof
 from typing import Literal
-
-from cachetools import LRUCache
 
 from genericjob.api.names import (
     ATTEMPT_ANNOTATION,
@@ -17,9 +17,11 @@ from genericjob.api.names import (
     JOB_LABEL,
     JobIdentity,
     Rank,
+    replica_name,
 )
 from genericjob.reconcile.objects import Object, Pod, Service
 from genericjob.reconcile.resources import SERVICES, Resource
+from genericjob.reconcile.weighed import Weighed
 from genericjob.reconcile.writer import Create
 
 from .job import Job
@@ -30,36 +32,68 @@ Host = Callable[[JobIdentity, str, int], str]
 """How a rank is reached by the others: its bare name on a cluster, an address without one."""
 
 Found = Literal["ours", "wait", "foreign"]
-Compiled = dict[str, tuple[PodBodies, ServiceBodies | None]]
-"""The bodies of a job, by type."""
+
+MOST = 16 * 2**20
+"""Bytes of all bodies that are kept."""
+PER_TYPE = 2_048
+"""Bytes of the bodies of a type, beside their stencils."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobBodies:
+    """The bodies of one job, and the creates that are made of them."""
+
+    identity: JobIdentity
+    pods: Resource[Pod]
+    types: Mapping[str, tuple[PodBodies, ServiceBodies | None]]
+
+    def pod(self, rank: Rank, *, epoch: int, attempt: int, charged: int) -> Create[Pod]:
+        """The create of a rank's pod, in this run of the job and this try of the rank."""
+        compiled, _ = self.types[rank.type]
+        body = partial(compiled.body, rank.number, epoch=epoch, attempt=attempt, charged=charged)
+        return Create(self.pods, *self._place(rank), body, self.identity.uid, accepts_pod(self.identity, epoch, attempt))
+
+    def service(self, rank: Rank) -> Create[Service]:
+        """The create of a rank's service."""
+        _, compiled = self.types[rank.type]
+        assert compiled is not None  # noqa: S101 - ranks of jobs without a service never get here
+        return Create(SERVICES, *self._place(rank), partial(compiled.body, rank.number), self.identity.uid, accepts(self.identity))
+
+    def _place(self, rank: Rank) -> tuple[str, str]:
+        return self.identity.namespace, replica_name(self.identity.name, rank.type, rank.number)
+
+    @property
+    def weight(self) -> int:
+        """The bytes that they take in memory, at most."""
+        stencils = [part.stencil for parts in self.types.values() for part in parts if part]
+        words = [text for pods, _ in self.types.values() for text in (*pods.unresolved, *pods.remarks)]
+        return PER_TYPE * len(self.types) + sum(one.weight for one in stencils) + sum(map(getsizeof, words))
 
 
 class Bodies:
-    """Makes the creates of jobs."""
+    """Compiles the bodies of jobs, each generation once, and keeps those that were used last."""
 
-    def __init__(self, *, pods: Resource[Pod], host: Host, new_id: Callable[[], str], remembered: int = 1024) -> None:
+    def __init__(self, *, pods: Resource[Pod], host: Host, new_id: Callable[[], str], most: int = MOST) -> None:
+        """`most` is the weight of all that is kept, in bytes."""
         self._pods = pods
         self._host = host
         self._new_id = new_id
-        self._lock = Lock()
-        self._compiled: LRUCache[tuple[str, bool], tuple[int, Compiled]] = LRUCache(remembered)
+        self._compiled: Weighed[tuple[str, bool], tuple[int, JobBodies]] = Weighed(most)
 
-    def of(self, job: Job, *, resumed: bool) -> Compiled:
-        """All compiled bodies of a job; those of its latest generation are remembered."""
+    def of(self, job: Job, *, resumed: bool) -> JobBodies:
+        """All compiled bodies of a job. ONCE PER RECONCILE, not per rank: those of a very large job are not kept."""
         key = job.identity.uid, resumed
-        with self._lock:
-            generation, found = self._compiled.get(key, (0, None))
+        generation, found = self._compiled.get(key) or (0, None)
         if found is None or generation != job.generation:
-            found = {part.type: self._compile(job, part.type, resumed=resumed) for part in job.spec.replica_specs}
-            with self._lock:
-                self._compiled[key] = job.generation, found
+            types = {part.type: self._compile(job, part.type, resumed=resumed) for part in job.spec.replica_specs}
+            found = JobBodies(job.identity, self._pods, types)
+            self._compiled.put(key, (job.generation, found), found.weight)
         return found
 
     def forget(self, uid: str) -> None:
         """A job is gone."""
-        with self._lock:
-            for resumed in (False, True):
-                self._compiled.pop((uid, resumed), None)
+        for resumed in (False, True):
+            self._compiled.forget((uid, resumed))
 
     def _compile(self, job: Job, type: str, *, resumed: bool) -> tuple[PodBodies, ServiceBodies | None]:
         def host(type: str, rank: int) -> str:
@@ -70,20 +104,6 @@ class Bodies:
         service = job.spec.service
         services = compile_services(job=job.identity, service=service, type=type, marker=self._new_id()) if service else None
         return pods, services
-
-    def pod(self, job: Job, rank: Rank, *, epoch: int, attempt: int, charged: int, resumed: bool) -> Create[Pod]:
-        """The create of a rank's pod, in this run of the job and this try of the rank."""
-        compiled, _ = self.of(job, resumed=resumed)[rank.type]
-        body = compiled.body(rank.number, epoch=epoch, attempt=attempt, charged=charged)
-        name = job.design.names[rank.type][rank.number]
-        return Create(self._pods, job.identity.namespace, name, body, job.identity.uid, accepts_pod(job.identity, epoch, attempt))
-
-    def service(self, job: Job, rank: Rank) -> Create[Service]:
-        """The create of a rank's service."""
-        _, compiled = self.of(job, resumed=job.status.resumes > 0)[rank.type]  # the same before and after; so whichever is at hand
-        assert compiled is not None  # noqa: S101 - ranks of jobs without a service never get here
-        name = job.design.names[rank.type][rank.number]
-        return Create(SERVICES, job.identity.namespace, name, compiled.body(rank.number), job.identity.uid, accepts(job.identity))
 
 
 def accepts(job: JobIdentity) -> Callable[[Object], Found]:

@@ -23,6 +23,7 @@ from genericjob.reconcile.informer import Informer
 from genericjob.reconcile.objects import Pod, Service
 from genericjob.reconcile.own_writes import OwnWrites
 from genericjob.reconcile.primitives import Primitives
+from genericjob.reconcile.queue import Queue
 from genericjob.reconcile.recorder import Recorder, Reference
 from genericjob.reconcile.resources import Key, Resource
 from genericjob.reconcile.writer import Writer
@@ -33,7 +34,8 @@ from .decide import News, decide, remarks
 from .departures import Departures
 from .job import Job
 from .observe import Observation, observe
-from .resource import JOBS, Reader, StoredJob, UnreadableStatusError, identity, read_status, status_body
+from .resource import JOBS, Reader, StoredJob, UnreadableStatusError, identity, read_status, reported_as, status_body
+from .restarts import unaccounted
 from .status import MESSAGE_LIMIT, shortened, troubled
 
 log = logging.getLogger(__name__)
@@ -63,20 +65,25 @@ class JobController:
         recorder: Recorder,
         bodies: Bodies,
         departures: Departures,
+        sweep: Callable[[StoredJob], None],
         coalescer: Coalescer,
+        queue: Queue[Key],
         stale: Callable[[], None],
         primitives: Primitives,
     ) -> None:
+        """`sweep` drops departures of a job that cannot be reconciled."""
         self._api = api
         self._jobs, self._pods, self._services = jobs, pods, services
         self._own_writes, self._recorder = own_writes, recorder
         self._departures, self._coalescer = departures, coalescer
-        self._stale = stale
+        self._sweep, self._stale = sweep, stale
         self._primitives = primitives
         self._reader = Reader()
         self._expired: set[str] = set()
         """UIDs of jobs that were deleted because their time was over, until the news of it comes."""
-        self._applier = Applier(api, writer=writer, bodies=bodies, pods=pod_resource, unchanged=self._is_unchanged, primitives=primitives)
+        self._applier = Applier(
+            api, writer=writer, bodies=bodies, pods=pod_resource, queue=queue, unchanged=self._is_unchanged, primitives=primitives
+        )
 
     def reconcile(self, key: Key) -> Result:
         """Bring one job a step further."""
@@ -88,6 +95,8 @@ class JobController:
         if not self._own_writes.visible(stored.uid):  # READ YOUR WRITES: jobs, pods and services
             self._stale()
             return Result.again_in(STALE)
+        if stored.unreadable:
+            return self._report_unreadable(stored)
         try:
             return self._bring_forward(stored, self._reader.read(stored))
         except InvalidSpecError as error:
@@ -139,7 +148,7 @@ class JobController:
         services = self._services.by(OWNER, uid, namespace=namespace) if job.spec.service else ()
         seen = observe(job, pods, services=services, departed=departed)
         if departed:
-            settled = frozenset(pod.uid for pod in departed) - seen.unaccounted() - {pod.uid for pod in pods}
+            settled = frozenset(pod.uid for pod in departed) - unaccounted(job, seen) - {pod.uid for pod in pods}
             self._departures.settle(uid, settled)
         return seen
 
@@ -193,12 +202,18 @@ class JobController:
         except UnreadableStatusError as error:
             return self._give_up(stored, f"{problem}; {error}")
         told = troubled(before, Reason.INVALID_SPEC, problem, self._primitives.now(), stored=before)
-        status = structs.replace(told, observed_generation=stored.generation)
+        status = structs.replace(told, observed_generation=stored.generation or before.observed_generation)
         if status != before and not self._put(stored, status):
             return AGAIN
         return self._give_up(stored, problem)
 
+    def _report_unreadable(self, stored: StoredJob) -> Result:
+        """A job that this program cannot decode is left alone until it changes; its user reads why."""
+        found = reported_as(stored)
+        return DONE if found is None else self._refuse(found, f"The job cannot be read: {stored.unreadable}")
+
     def _give_up(self, stored: StoredJob, problem: str) -> Result:
+        self._sweep(stored)
         self._recorder.event(_reference(identity(stored)), "Warning", Reason.INVALID_SPEC, problem)
         return Result.give_up(problem)
 

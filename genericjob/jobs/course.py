@@ -19,6 +19,7 @@ class Course:
 
     epoch: int = 0
     pause_time: datetime | None = None
+    paused_before_start: bool = False
     paused_seconds: int = 0
     resumes: int = 0
     job_restarts: int = 0
@@ -35,14 +36,20 @@ class Course:
         """Whether a pause has begun and not ended."""
         return self.pause_time is not None
 
-    def pausing(self, now: datetime) -> "Course":
-        """A pause begins."""
-        return replace(self, epoch=self.epoch + 1, pause_time=now.replace(microsecond=0))
+    def pausing(self, now: datetime, *, before_start: bool = False) -> "Course":
+        """A pause begins; `before_start` if the job starts for the first time when it ends."""
+        return replace(self, epoch=self.epoch + 1, pause_time=now.replace(microsecond=0), paused_before_start=before_start)
 
     def resuming(self, now: datetime) -> "Course":
-        """A pause ends."""
+        """A pause ends. What starts for the first time does not resume."""
         taken = int(max(timedelta(), now - self.pause_time).total_seconds()) if self.pause_time else 0
-        return replace(self, pause_time=None, paused_seconds=self.paused_seconds + taken, resumes=self.resumes + 1)
+        return replace(
+            self,
+            pause_time=None,
+            paused_before_start=False,
+            paused_seconds=self.paused_seconds + taken,
+            resumes=self.resumes + (not self.paused_before_start),
+        )
 
     def restarting(self, now: datetime, *, charged: bool) -> "Course":
         """The whole job is started again."""

@@ -164,25 +164,50 @@ def _vanished_end(seen: Observation) -> bool:
 
 def _paused(job: Job, settled: Settlement, now: datetime) -> Plan:
     """Have no pods. The write that begins a pause also ends the epoch, so that no pod of it will ever count again."""
-    begins = not settled.course.paused
-    course = settled.course.pausing(now) if begins else settled.course
+    before, started = settled.course, _has_started(job, settled.seen)
+    begins = not before.paused
+    if begins:
+        course = before.pausing(now, before_start=not started and not _created_paused(job))
+    else:
+        course = replace(before, paused_before_start=before.paused_before_start and not started)
     seen = begin_anew(settled.seen, outcomes=True)
     news = (*_restarts(settled), News("Normal", Reason.PAUSED, "The job is being paused: its pods are deleted.")) if begins else ()
     return Plan(
         status_of(job, replace(settled, seen=seen), None, now, course=course),
-        must_remember=begins or settled.restarts,
+        must_remember=course != before or settled.restarts,
         deletes=(*_going(seen.old_pods()), *seen.stray_services()),
         news=news,
         look_again=waiting.next_look(seen, now),
     )
 
 
+def _has_started(job: Job, seen: Observation) -> bool:
+    """Return whether the job has or had pods. A pause then ends them, or follows upon their end, and the job resumes afterwards."""
+    status = job.status
+    return (
+        status.resumes > 0
+        or status.last_job_restart is not None
+        or _had_all(job)
+        or any(pod is not None for part in seen.types for pod in part.pods)
+        or any(True for _ in seen.old_pods())
+        or any(part.ledger or part.succeeded or part.failed for part in seen.types)
+    )
+
+
+def _created_paused(job: Job) -> bool:
+    """Return whether the job was created with runMode.pause: nothing has been stored about it yet."""
+    pause = job.spec.run_mode.pause if job.spec.run_mode else None
+    return job.status.observed_generation == 0 and pause is not None and pause.enabled
+
+
 def _resume(job: Job, found: Observation, settled: Settlement, now: datetime) -> Plan:
-    """Go on after a pause: every rank, those that had ended too, because the others expect them."""
+    """Go on after a pause, or start: every rank, those that had ended too, because the others expect them."""
     seen = begin_anew(settled.seen)
     if not job.spec.debugged and (ended := verdict(job.design.rules, seen.outcomes)):  # its rules were changed so that nothing can be met
         return _at_the_end(job, settle_after_the_end(job, begin_anew(found)), ended, now, course=settled.course.resuming(now))
-    news = (News("Normal", Reason.RESUMING, "The job goes on: its pods are created again."),)
+    first = settled.course.paused_before_start
+    text = "The job starts: its pods are created." if first else "The job goes on: its pods are created again."
+    news = (News("Normal", Reason.RESUMING, text),)
     return _go_on(job, Settlement(seen, settled.course, seen.outcomes), settled.course.resuming(now), now, must_remember=True, news=news)
 
 

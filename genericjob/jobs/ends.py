@@ -15,7 +15,7 @@ from genericjob.reconcile.objects import Pod
 
 from .course import Course
 from .job import Job
-from .observe import FINISHED, Observation
+from .observe import Observation, unfinished
 from .restarts import Settlement
 from .rules import Verdict
 from .status import begun, condition
@@ -58,7 +58,7 @@ def to_clean_up(job: Job, seen: Observation) -> Iterator[Pod]:
     if policy == "None" and as_it_ended(job.status).reason != Reason.DEADLINE_EXCEEDED:
         return
     for pod in seen.current_pods():
-        if pod.deleted is None and (policy == "All" or pod.phase not in FINISHED):
+        if pod.deleted is None and (policy == "All" or unfinished(pod)):
             yield pod
 
 
@@ -78,5 +78,5 @@ def run_again(seen: Observation) -> Iterator[Pod]:
     for part in seen.types:
         for rank in (*part.succeeded, *part.failed):
             pod = part.pods[rank]
-            if pod is not None and pod.phase not in FINISHED and pod.deleted is None:
+            if pod is not None and unfinished(pod) and pod.deleted is None:
                 yield pod

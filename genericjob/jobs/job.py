@@ -11,6 +11,9 @@ from genericjob.api.status import GenericJobStatus
 
 from .rules import Rules
 
+PER_NAME, PER_MODEL = 64, 1_024
+"""Bytes in memory: of a text beside its characters, with its place in a tuple, and of a model of the spec."""
+
 _SERVICE_NAME = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?\Z")
 
 
@@ -45,6 +48,13 @@ class Design:
             )
         replicas = {part.type: part for part in spec.replica_specs}
         return cls(spec, Rules.of(spec), replicas, names, sum(part.replicas * _containers(part.template) for part in spec.replica_specs))
+
+    @property
+    def weight(self) -> int:
+        """The bytes of what is not in the text of the spec, at most: names by the thousand, and models with their defaults."""
+        names = sum(len(found) * (PER_NAME + len(found[-1])) for found in self.names.values() if found)
+        ports = len(self.spec.service.ports) if self.spec.service else 0
+        return names + PER_MODEL * (4 + len(self.names) + ports)
 
 
 def _containers(template: dict[str, Any]) -> int:

@@ -49,7 +49,7 @@ AS_WRITTEN = Mode({})
 
 
 def mode_of(spec: GenericJobSpec, *, type: str, resumed: bool) -> Mode:
-    """How the pods of a type are started; `resumed` says whether the job has gone on after a pause at least once."""
+    """Return how the pods of a type are started; `resumed` says whether the job went on after a pause, which its first start is not."""
     if spec.debugged:
         return _debugging(spec, type)
     return _resuming(spec, type) if resumed else AS_WRITTEN

@@ -13,7 +13,7 @@ from itertools import chain
 from genericjob.api import ranges
 from genericjob.api.names import ATTEMPT_ANNOTATION, CHARGED_ANNOTATION, EPOCH_ANNOTATION, Rank
 from genericjob.api.status import Task
-from genericjob.reconcile.objects import Pod, Service
+from genericjob.reconcile.objects import UNREADABLE, Pod, Service
 
 from .job import Job
 from .ledger import Entries, Ledger
@@ -21,6 +21,11 @@ from .rules import Outcomes
 
 FINISHED = frozenset(("Succeeded", "Failed"))
 """Phases of pods that run no more."""
+
+
+def unfinished(pod: Pod) -> bool:
+    """Whether a pod has not ended; of one that cannot be decoded that is not known."""
+    return pod.phase not in FINISHED and pod.reason != UNREADABLE
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,10 +94,6 @@ class Observation:
     def outcomes(self) -> Outcomes:
         """How ranks have ended."""
         return Outcomes({part.type: part.succeeded for part in self.types}, {part.type: part.failed for part in self.types})
-
-    def unaccounted(self) -> frozenset[str]:
-        """UIDs of the pods of which something has been seen that is not stored."""
-        return frozenset(pod.uid for part in self.types for pod in chain(part.ends.values(), part.lost.values()))
 
 
 def observe(job: Job, pods: Iterable[Pod], *, services: Collection[Service] = (), departed: Iterable[Pod] = ()) -> Observation:

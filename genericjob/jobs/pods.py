@@ -6,6 +6,8 @@ name the field. What we decide ourselves is little:
 - name, owner and the labels that we find our pods by; of the template's metadata only labels and annotations are copied, and ours win
 - restartPolicy Never: a replica is started again as a new pod, so that a lost node and a failed process take the same way
 - the scheduler, when the job names one
+- enableServiceLinks false, unless the template sets it: a kubelet makes seven variables of each service with a cluster address, in every
+  container of the namespace, and with some thousand such services no program starts any more
 - what the first container starts with, when the job is debugged or goes on after a pause (see `modes.py`)
 
 Each time that the template says otherwise there is a remark for its author. Variables are replaced in command, args and env values of
@@ -34,6 +36,8 @@ from genericjob.templating import Scope, Stencil, parse, substitute
 from . import owned
 from .modes import mode_of
 
+SERVICE_LINKS = "enableServiceLinks"
+"""A kubelet's variables for all services of the namespace that have a cluster address; on unless a pod says otherwise."""
 MARKED = ("rank", "epoch", "attempt", "charged")
 """What differs from pod to pod of a type."""
 
@@ -83,7 +87,7 @@ def compile_pods(
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": overriding.metadata(template.get("metadata"), ours),
-        "spec": filling.spec(overriding.spec(template.get("spec"), _decided(spec))),
+        "spec": filling.spec(overriding.spec(_without_links(template.get("spec")), _decided(spec))),
     }
     try:
         stencil = owned.compiled(pod, *marks)
@@ -109,6 +113,14 @@ def _decided(spec: GenericJobSpec) -> dict[str, str]:
     if spec.scheduler and spec.scheduler.t9k_scheduler:
         return {"restartPolicy": "Never", "schedulerName": T9K_SCHEDULER}
     return {"restartPolicy": "Never"}
+
+
+def _without_links(found: Any) -> Any:
+    """Return the template's spec, with service links switched off where it does not mention them."""
+    if found is not None and not isinstance(found, Mapping):
+        return found
+    spec = found or {}
+    return spec if spec.get(SERVICE_LINKS) is not None else {**spec, SERVICE_LINKS: False}
 
 
 def _scheduler_labels(job: JobIdentity, spec: GenericJobSpec, type: str) -> dict[str, str]:

@@ -12,6 +12,8 @@ from threading import Lock
 from cachetools import LRUCache
 
 FIRST, LONGEST = 1.0, 300.0
+MAX_MESSAGE_CHARS = 2_048
+"""A server that refuses a large object may name thousands of its fields."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +51,8 @@ class Refusals:
             found = self._by_uid.get(uid)
             count = found.count + 1 if found and found.generation == generation else 0
             wait = min(longest, FIRST * 2.0 ** min(count, 30))
-            self._by_uid[uid] = _Refusal(generation, count, now + wait, trouble if wait >= shown else None)
+            kept = (trouble[0], trouble[1][:MAX_MESSAGE_CHARS]) if trouble and wait >= shown else None
+            self._by_uid[uid] = _Refusal(generation, count, now + wait, kept)
         return wait
 
     def give_up(self, uid: str, generation: int) -> None:

@@ -1,19 +1,23 @@
 """GenericJobs on the server, and as the cache keeps them: metadata, and the JSON of spec and status, parsed when somebody looks."""
 
-from threading import Lock
+from contextlib import suppress
 from typing import Any
 
 import msgspec
-from cachetools import LRUCache
+from msgspec import structs
 
 from genericjob.api import names, ranges
 from genericjob.api.names import JobIdentity
-from genericjob.api.spec import MAX_REPLICAS, parse
+from genericjob.api.spec import MAX_REPLICAS, InvalidSpecError, parse
 from genericjob.api.status import GenericJobStatus
-from genericjob.reconcile.objects import Object, WireObject, metadata
+from genericjob.reconcile.codec import UNREADABLE
+from genericjob.reconcile.objects import Object, Unreadable, WireObject, metadata
+from genericjob.reconcile.pieces import members
 from genericjob.reconcile.resources import Resource
 from genericjob.reconcile.structs import decoder
+from genericjob.reconcile.weighed import Weighed, decoded_weight
 
+from .conditions import of_others, own, without_others
 from .job import Design, Job
 from .ledger import Ledger
 
@@ -27,6 +31,8 @@ class StoredJob(Object, frozen=True, gc=False):
 
     spec: bytes
     status: bytes
+    unreadable: str = ""
+    """Why the object cannot be decoded, if it cannot: of the metadata only its identity is known then, and `status` is the whole object."""
 
 
 class WireJob(WireObject):
@@ -40,32 +46,44 @@ def _slim(wire: WireJob) -> StoredJob:
     return StoredJob(*metadata(wire), bytes(wire.spec), bytes(wire.status))
 
 
-JOBS: Resource[StoredJob] = Resource(names.GROUP, names.VERSION, names.PLURAL, names.KIND, WireJob, _slim)
+def _salvage(found: Unreadable, data: bytes) -> StoredJob:
+    return StoredJob(
+        found.namespace, found.name, found.uid, found.resource_version, 0, {}, {}, "", (), None, None, b"", data, found.problem
+    )
+
+
+JOBS: Resource[StoredJob] = Resource(names.GROUP, names.VERSION, names.PLURAL, names.KIND, WireJob, _slim, salvage=_salvage)
 
 _status = decoder(GenericJobStatus)
 
 
-class Reader:
-    """Parses jobs, each generation once, and remembers the one that was read last."""
+MOST = 32 * 2**20
+"""Bytes of all specs that are kept as they were parsed: enough for 2,000 usual jobs, or for forty of 10,000 ranks."""
 
-    def __init__(self, remembered: int = 4096) -> None:
-        self._lock = Lock()
-        self._designs: LRUCache[str, tuple[int, Design]] = LRUCache(remembered)
+
+class Reader:
+    """Parses jobs, each generation once, and keeps those that were read last."""
+
+    def __init__(self, most: int = MOST) -> None:
+        """`most` is the weight of all that is kept, in bytes."""
+        self._designs: Weighed[str, tuple[int, Design]] = Weighed(most)
 
     def read(self, stored: StoredJob) -> Job:
         """A job as decisions see it; raises InvalidSpecError or UnreadableStatusError."""
-        with self._lock:
-            generation, design = self._designs.get(stored.uid, (0, None))
+        generation, design = self._designs.get(stored.uid) or (0, None)
         if design is None or generation != stored.generation:
             design = Design.of(stored.name, parse(_decoded(stored.spec)))
-            with self._lock:
-                self._designs[stored.uid] = stored.generation, design
+            self._designs.put(stored.uid, (stored.generation, design), decoded_weight(stored.spec) + design.weight)
         return Job(identity(stored), stored.generation, design, read_status(stored))
 
     def forget(self, uid: str) -> None:
         """A job is gone."""
-        with self._lock:
-            self._designs.pop(uid, None)
+        self._designs.forget(uid)
+
+    @property
+    def weight(self) -> int:
+        """The bytes that all that is kept takes at most."""
+        return self._designs.weight
 
 
 def read_status(stored: StoredJob) -> GenericJobStatus:
@@ -73,17 +91,22 @@ def read_status(stored: StoredJob) -> GenericJobStatus:
     if stored.status in (b"", b"null"):
         return GenericJobStatus()
     try:
-        found = _status.decode(stored.status)
+        found = _read(stored.status)
         for task in found.tasks:
             for text in (task.succeeded_ranks, task.failed_ranks, task.absent_ranks):
                 ranges.parse(text)
             Ledger.of(task, MAX_REPLICAS)
-    except (
-        msgspec.MsgspecError,
-        ValueError,
-    ) as error:  # NOT TAKEN FOR EMPTY: outcomes may be in it, and ranks that have ended would run again
+    except (ValueError, *UNREADABLE) as error:  # NOT TAKEN FOR EMPTY (clause 3): outcomes may be in it, and ended ranks would run again
         raise UnreadableStatusError(f"status: what is stored cannot be read: {error}") from None
     return found
+
+
+def _read(status: bytes) -> GenericJobStatus:
+    """Return what the controller wrote. A condition of another writer never makes a status unreadable."""
+    try:
+        return own(_status.decode(status))
+    except UNREADABLE:
+        return _status.decode(without_others(status))
 
 
 def identity(stored: StoredJob) -> JobIdentity:
@@ -92,10 +115,32 @@ def identity(stored: StoredJob) -> JobIdentity:
 
 
 def _decoded(spec: bytes) -> Any:
-    return msgspec.json.decode(spec) if spec else {}
+    try:
+        return msgspec.json.decode(spec) if spec else {}
+    except RecursionError:
+        raise InvalidSpecError("spec: it is nested too deeply") from None
+    except UNREADABLE as error:
+        raise InvalidSpecError(f"spec: what is stored cannot be read: {error}") from None
+
+
+def reported_as(stored: StoredJob) -> StoredJob | None:
+    """A job that cannot be decoded, with its own status in place of the whole object; None if another controller manages it."""
+    manager, status = b"", b""
+    with suppress(ValueError):
+        for name, value in members(stored.status):
+            if name == "spec":
+                manager = next((value for name, value in members(value) if name == "managedBy"), b"")
+            elif name == "status":
+                status = value
+    return structs.replace(stored, status=status) if manager in (b"", b"null", _MANAGER) else None
+
+
+_MANAGER = msgspec.json.encode(names.MANAGER)
 
 
 def status_body(stored: StoredJob, status: GenericJobStatus) -> bytes:
-    """The body of a PUT on /status, good for the version that was read and no other."""
+    """The body of a PUT on /status, good for the version that was read and no other: it has that version's foreign conditions."""
     meta = {"namespace": stored.namespace, "name": stored.name, "uid": stored.uid, "resourceVersion": stored.resource_version}
+    if others := of_others(stored.status):
+        status = structs.replace(status, conditions=(*status.conditions, *others))
     return msgspec.json.encode({"apiVersion": names.API_VERSION, "kind": names.KIND, "metadata": meta, "status": status})

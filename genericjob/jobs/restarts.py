@@ -12,9 +12,10 @@ With scope Job nobody runs again alone: all replicas go, and the job begins a ne
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import chain
 from typing import Literal
 
-from genericjob.api.names import DEBUG_ANNOTATION
+from genericjob.api.names import DEBUG_ANNOTATION, FINAL_PHASES
 from genericjob.api.spec import ReplicaSpec, RestartPolicy
 from genericjob.reconcile.objects import Container, Pod
 
@@ -97,10 +98,17 @@ def settle_after_the_end(job: Job, seen: Observation) -> Settlement:
         End(part.type, rank, part.names[rank], pod, "succeeded" if pod.phase == "Succeeded" else "failed")
         for part in seen.types
         for rank, pod in part.ends.items()
-        if not _says_nothing(pod)
+        if not says_nothing(pod)
     )
     after = _each(seen, ends, _outcomes) if ends else seen
     return Settlement(after, Course.of(job.status, epoch=seen.epoch), after.outcomes, ends)
+
+
+def unaccounted(job: Job, seen: Observation) -> frozenset[str]:
+    """UIDs of pods of which something is still to be stored. After the end of the job that is only how a program ended."""
+    if job.status.phase in FINAL_PHASES:
+        return frozenset(pod.uid for part in seen.types for pod in part.ends.values() if not says_nothing(pod))
+    return frozenset(pod.uid for part in seen.types for pod in chain(part.ends.values(), part.lost.values()))
 
 
 def begin_anew(seen: Observation, *, outcomes: bool = False) -> Observation:
@@ -113,7 +121,7 @@ def begin_anew(seen: Observation, *, outcomes: bool = False) -> Observation:
 
 def judge(pod: Pod, replicas: ReplicaSpec, charges: int, *, debugged: bool = False) -> Judgement:
     """What the end of a pod means, after so many charged restarts."""
-    if _says_nothing(pod):
+    if says_nothing(pod):
         return "uncharged"
     judgement = _by_policy(pod, replicas.restart_policy, charges)
     # WHILE SOMEBODY DEBUGS what failed before is looked into and costs nothing; what had succeeded stays a success.
@@ -132,7 +140,7 @@ def _by_policy(pod: Pod, policy: RestartPolicy, charges: int) -> Judgement:
     return "charged" if left else "failed"
 
 
-def _says_nothing(pod: Pod) -> bool:
+def says_nothing(pod: Pod) -> bool:
     """Whether the end of a pod is not its program's doing."""
     return pod.annotations.get(DEBUG_ANNOTATION) == "true" or disrupted(pod)
 

@@ -27,6 +27,11 @@ LONGEST_TYPE = 100
 
 Ranks = Mapping[str, frozenset[int]]
 """Ranks by type."""
+NamedRanks = Mapping[str, Sequence[int]]
+"""The ranks that a rule names, by type: the tuples of the spec itself, or a range for a whole type.
+
+Not sets: ten thousand rules over ten types would need a hundred thousand of them, at 216 bytes each.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +55,9 @@ class Verdict:
 class Rules:
     """A job's rules, prepared for asking. Rules that can never fire are kept apart: an empty one must not be true of nothing."""
 
-    every_rank: Ranks
-    success: tuple[Ranks, ...]
-    failure: tuple[Ranks, ...]
+    every_rank: NamedRanks
+    success: tuple[NamedRanks, ...]
+    failure: tuple[NamedRanks, ...]
     explicit_success: bool
     never: tuple[str, ...]
     """Rules that can never fire: the first few, each with the reason, and how many more there are."""
@@ -60,13 +65,13 @@ class Rules:
     @classmethod
     def of(cls, spec: GenericJobSpec) -> "Rules":
         """Prepare the rules of a spec."""
-        every = {found.type: frozenset(range(found.replicas)) for found in spec.replica_specs if found.replicas}
+        every: NamedRanks = {found.type: range(found.replicas) for found in spec.replica_specs if found.replicas}
         endless = frozenset(found.type for found in spec.replica_specs if found.restart_policy.most is None)
         immortal = endless - {found.type for found in spec.replica_specs if found.restart_policy.exit_codes.never_restart}
         never: list[str] = []
         untold = 0
 
-        def usable(name: str, rules: Sequence[Rule], unending: frozenset[str], *, kept: bool) -> Iterator[Ranks]:
+        def usable(name: str, rules: Sequence[Rule], unending: frozenset[str], *, kept: bool) -> Iterator[NamedRanks]:
             nonlocal untold
             for number, rule in enumerate(rules):
                 problem = _never_fires(rule, every)
@@ -78,7 +83,7 @@ class Rules:
                 elif problem:
                     untold += 1
                 if not problem or (unended and kept):
-                    yield {type: frozenset(ranks) for type, ranks in rule.items() if ranks}
+                    yield rule if all(rule.values()) else {type: ranks for type, ranks in rule.items() if ranks}
 
         ending = {type: ranks for type, ranks in every.items() if type not in endless}
         success = tuple(usable("successRules", spec.success_rules, endless, kept=True)) if spec.success_rules else (ending or every,)
@@ -88,14 +93,14 @@ class Rules:
         return cls(every, success, failure, bool(spec.success_rules), tuple(never))
 
 
-def _never_fires(rule: Rule, every: Ranks) -> str:
+def _never_fires(rule: Rule, every: NamedRanks) -> str:
     if not any(rule.values()):
         return "it names no rank"
     for type, ranks in rule.items():
         if ranks and type not in every:
             return f"there is no replica of type {_cut(type, LONGEST_TYPE)!r}"
-        if missing := sorted(set(ranks) - every.get(type, frozenset())):
-            return f"type {type!r} has no rank {missing[0]}"
+        if ranks and max(ranks) >= len(every[type]):
+            return f"type {type!r} has no rank {min(rank for rank in ranks if rank >= len(every[type]))}"
     return ""
 
 
@@ -139,18 +144,22 @@ def no_success_rule_reachable(rules: Rules, outcomes: Outcomes) -> Verdict | Non
     return Verdict("Failed", Reason.NO_SUCCESS_RULE_REACHABLE, f"The job is failed: no success rule can be met any more: {why}.")
 
 
-def written(rule: Ranks) -> str:
+def written(rule: NamedRanks) -> str:
     """A rule as compact JSON."""
-    return json.dumps({type: sorted(ranks) for type, ranks in rule.items()}, separators=(",", ":"))
+    return json.dumps({type: sorted(set(ranks)) for type, ranks in rule.items()}, separators=(",", ":"))
 
 
 def _cut(text: str, longest: int) -> str:
     return text if len(text) <= longest else text[: longest - 1] + "…"
 
 
-def _covers(outcomes: Ranks, rule: Ranks) -> bool:
-    return all(ranks <= outcomes.get(type, frozenset()) for type, ranks in rule.items())
+def _covers(outcomes: Ranks, rule: NamedRanks) -> bool:
+    """Return whether all ranks of a rule are among these: decided by the first one that is not."""
+    return all(outcomes.get(type, _NOBODY).issuperset(ranks) for type, ranks in rule.items())
 
 
-def _touches(outcomes: Ranks, rule: Ranks) -> bool:
-    return any(not ranks.isdisjoint(outcomes.get(type, frozenset())) for type, ranks in rule.items())
+def _touches(outcomes: Ranks, rule: NamedRanks) -> bool:
+    return any((found := outcomes.get(type)) and not found.isdisjoint(ranks) for type, ranks in rule.items())
+
+
+_NOBODY = frozenset[int]()
