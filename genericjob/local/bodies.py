@@ -15,8 +15,9 @@ from genericjob.reconcile.api import Body, FieldValidation
 from genericjob.reconcile.codec import encode
 
 from . import refusals
-from .drafts import KNOWN_METADATA, Draft, Meta, as_meta, decode
+from .drafts import KNOWN_METADATA, Draft, Meta, as_meta
 from .kinds import Kind
+from .received import as_text, read
 from .schema import coerce_embedded, prune
 
 REQUEST_LIMIT = 3 * 1024 * 1024
@@ -87,8 +88,8 @@ def _json(body: Body) -> dict[str, Any]:
         data = encode(body)
         if len(data) > REQUEST_LIMIT:
             raise refusals.too_large(REQUEST_LIMIT)
-        found = decode(data)
-    except (msgspec.MsgspecError, TypeError, RecursionError, UnicodeError) as error:
+        found = read(data)
+    except (ValueError, TypeError, RecursionError) as error:
         raise refusals.bad_request(f"the object provided is unrecognized: {error}") from None
     if not isinstance(found, dict):
         raise refusals.bad_request("the object provided is unrecognized: it is not a JSON object")
@@ -151,7 +152,7 @@ class _Pairs(list[tuple[str, Any]]):
 def _duplicates(body: Body) -> list[str]:
     if not isinstance(body, bytes):
         return []
-    return [f'duplicate field "{path}"' for path in _twice(json.loads(body, object_pairs_hook=_Pairs), "")]
+    return [f'duplicate field "{path}"' for path in _twice(json.loads(as_text(body), object_pairs_hook=_Pairs), "")]
 
 
 def _twice(value: Any, path: str) -> Iterator[str]:

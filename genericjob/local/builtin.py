@@ -5,6 +5,7 @@ Of their fields an outline is known (`shapes.py`): below it an unknown field is 
 
 import base64
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import timedelta
 from typing import Any
 
 from genericjob.reconcile.errors import Cause
@@ -16,6 +17,8 @@ from .refusals import denied, missing, wrong
 from .selectors import Field
 
 NAMESPACE_FINALIZER = "kubernetes"
+EVENT_LIFETIME = timedelta(hours=1)
+"""The default of kube-apiserver's --event-ttl."""
 _DATA_LIMIT = 1024 * 1024
 _NAME = {"metadata.name": NAMED["metadata.name"]}
 
@@ -231,6 +234,7 @@ def kinds(next_address: Callable[[], str]) -> Iterator[Kind]:
         kind="Event",
         create_on_update=True,
         propagates=False,
+        lifetime=EVENT_LIFETIME,
         name=names.path_segment,
         fields=NAMED | _EVENT_FIELDS,
         fill=_fill_event,

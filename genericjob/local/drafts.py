@@ -7,6 +7,7 @@ THE FIRST `"resourceVersion":"` IN STORED BYTES IS THE OBJECT'S OWN: metadata is
 first.
 """
 
+import math
 from typing import Any
 
 import msgspec
@@ -94,6 +95,8 @@ class _Head(msgspec.Struct, rename="camel"):
 
 def _number(text: str) -> float | int:
     value = float(text)
+    if math.isinf(value):
+        raise ValueError(f"the number {text:.20} is out of range")
     return int(value) if value.is_integer() and abs(value) < 2**53 else value
 
 

@@ -5,6 +5,7 @@ A `Kind` is a value: flags and functions. The verbs in `memory.py` are the same 
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any
 
 from genericjob.reconcile.errors import Cause
@@ -82,6 +83,8 @@ class Kind:
     check: Callable[[Draft, Draft | None], Iterable[Cause]] = _fine
     """What is wrong with a new object, or with a change."""
     check_status: Callable[[Draft, Draft], Iterable[Cause]] = _fine
+    lifetime: timedelta | None = None
+    """How long an object is kept after it was last written; unset: until it is deleted."""
     grace: Callable[[Draft, int | None], int] | None = None
     """Seconds between the wish for an object's end and the end; only kinds that end gracefully."""
 

@@ -5,7 +5,7 @@ One lock guards everything; objects are decoded outside it, by the same codecs t
 
 What differs from a real cluster, on purpose: managedFields are not kept; server-side apply and dry runs do not exist; admission is the
 life cycle of namespaces; CEL is not evaluated (`schema.py`), and `policies` stand for it; built-in kinds are known in outline
-(`shapes.py`); events do not expire.
+(`shapes.py`); an event expires when somebody reads or writes events.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -18,6 +18,7 @@ from typing import Any, Literal, TypeVar
 
 import msgspec
 
+from genericjob.reconcile import warning_header
 from genericjob.reconcile.api import Body, Created, FieldValidation, Operations, Page, Propagation
 from genericjob.reconcile.codec import codec
 from genericjob.reconcile.resources import Key, Resource
@@ -25,8 +26,9 @@ from genericjob.reconcile.resources import Key, Resource
 from . import bodies, builtin, custom, names, paging, patches, refusals
 from .drafts import Draft, decode
 from .kinds import Kind, Policy, plain
+from .received import read
 from .selectors import selector
-from .store import Store, Table, Version
+from .store import HISTORY_BYTES, Store, Table, Version
 from .views import presented
 from .watching import Horizon, MemoryWatch
 from .writing import NAMESPACES, Writer, random_uid
@@ -47,9 +49,9 @@ def _utc_now() -> datetime:
 class MemoryApi:
     """The port, in this process. Share one between threads.
 
-    `now`, `new_uid` and `seed` (of generated names) make runs repeatable, `condition` makes what watches wait on, `history` is how many
-    changes of a kind can be watched, and `collect` says when the controller manager's work is done: after every write, or in `collect()`.
-    `policies`, by group and plural, stand for rules that a definition has in CEL.
+    `now`, `new_uid` and `seed` (of generated names) make runs repeatable, `condition` makes what watches wait on, `history` and
+    `history_bytes` are how many changes of a kind can be watched, and `collect` says when the controller manager's work is done: after
+    every write, or in `collect()`. `policies`, by group and plural, stand for rules that a definition has in CEL.
     """
 
     def __init__(
@@ -60,12 +62,13 @@ class MemoryApi:
         seed: int | None = None,
         collect: Collecting = "at once",
         history: int = 10_000,
+        history_bytes: int = HISTORY_BYTES,
         condition: Callable[[Any], Condition] = Condition,
         policies: Mapping[tuple[str, str], Policy] = MappingProxyType({}),
     ) -> None:
         self._now = now
         self._lock = RLock()
-        self._store = Store(history=history, condition=lambda: condition(self._lock))
+        self._store = Store(history=history, history_bytes=history_bytes, condition=lambda: condition(self._lock))
         self._horizon = Horizon(lambda: self._store.version)
         self._writer = Writer(self._store, policies, now=now, new_uid=new_uid, seed=seed)
         self._writing = _Writing(self._lock, self._writer.collector.collect if collect == "at once" else lambda: None)
@@ -106,7 +109,7 @@ class MemoryApi:
             chosen = selector(labels, fields, kind.fields)
             here = paging.place(continue_token, resource_version, limit, newest=self._store.version, cached=self._horizon.version)
             found = table.listed(namespace if kind.namespaced else "", here.version, keep=limit > 0)
-        return paging.page(found, kind, here, selector=chosen, limit=limit, read=codec(resource).one)
+        return paging.page(found, kind, here, selector=chosen, limit=limit, read=codec(resource).read)
 
     def watch(
         self,
@@ -157,7 +160,7 @@ class MemoryApi:
             found = self._writer.create(table, kind, draft)
             if kind.schema is not None:
                 remarks = [*remarks, *names.finalizer_remarks(draft.meta.finalizers)]
-        return Created(codec(resource).one(presented(found, kind)), remarks)
+        return Created(codec(resource).one(presented(found, kind)), warning_header.sent(remarks) if remarks else remarks)
 
     def replace(self, resource: Resource[T], key: Key, body: Body, *, field_validation: FieldValidation | None = None) -> T:
         """Store a new version of everything but the status."""
@@ -296,6 +299,8 @@ class MemoryApi:
         kind = table.kinds.get(resource.version) if table else None
         if table is None or kind is None or (subresource and not (subresource == "status" and kind.status)):
             raise refusals.no_such_kind(f"{resource.full_name}/{subresource}" if subresource else resource.full_name)
+        if table.due:
+            self._writer.expire(table)
         return table, kind
 
     def _tell_watches(self, *, bookmarks: int = 0, cuts: int = 0) -> None:
@@ -381,8 +386,8 @@ def _check_preconditions(found: Version, kind: Kind, uid: str, resource_version:
 def _patched(document: Any, patch: Body | Operations) -> tuple[Any, Collection[str] | None]:
     """Apply a merge patch (a mapping, or bytes) or a JSON patch; returns also which fields of the document it touched, None for all."""
     try:
-        change = msgspec.json.decode(patch if isinstance(patch, bytes) else msgspec.json.encode(patch))
-    except msgspec.MsgspecError as error:
+        change = read(patch if isinstance(patch, bytes) else msgspec.json.encode(patch))
+    except (ValueError, TypeError, RecursionError) as error:
         raise refusals.bad_request(f"error decoding patch: {error}") from None
     if isinstance(patch, bytes | Mapping):
         if not isinstance(change, dict):

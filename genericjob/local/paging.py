@@ -11,6 +11,7 @@ from typing import TypeVar
 import msgspec
 
 from genericjob.reconcile.api import Page
+from genericjob.reconcile.objects import Unreadable
 from genericjob.reconcile.resources import Key
 from genericjob.reconcile.structs import decoder
 
@@ -52,21 +53,32 @@ def place(continue_token: str, resource_version: str, limit: int, *, newest: int
 
 
 def page(
-    found: Sequence[Version], kind: Kind, here: Place, *, selector: Selector | None, limit: int, read: Callable[[bytes], T]
+    found: Sequence[Version],
+    kind: Kind,
+    here: Place,
+    *,
+    selector: Selector | None,
+    limit: int,
+    read: Callable[[bytes], tuple[T | None, Unreadable | None]],
 ) -> Page[T]:
     """One page of a list that is sorted by key."""
     start = bisect_right(found, here.after, key=lambda one: path(one.key)) if here.after else 0
     items: list[T] = []
+    unreadable: list[Unreadable] = []
+    size = 0
     for index in range(start, len(found)):
         data = presented(found[index], kind)
         if selector is not None and not selector(data):
             continue
-        items.append(read(_as_item(data, kind)))
-        if len(items) == limit and index + 1 < len(found):
+        one, lost = read(_as_item(data, kind))
+        items += [] if one is None else [one]
+        unreadable += [] if lost is None else [lost]
+        size += 1
+        if size == limit and index + 1 < len(found):
             token = Place(here.version, path(found[index].key)).token
             # What a selector would leave of the rest is not known.
-            return Page(items, str(here.version), token, len(found) - index - 1 if selector is None else None)
-    return Page(items, str(here.version))
+            return Page(items, str(here.version), token, len(found) - index - 1 if selector is None else None, unreadable)
+    return Page(items, str(here.version), unreadable=unreadable)
 
 
 def _as_item(data: bytes, kind: Kind) -> bytes:

@@ -11,11 +11,13 @@ import socket
 import threading
 import time
 from contextlib import suppress
+from http.client import responses
 from http.server import BaseHTTPRequestHandler
 from socketserver import TCPServer, ThreadingMixIn
 from typing import Any
 from urllib.parse import parse_qsl
 
+from genericjob.reconcile import warning_header
 from genericjob.reconcile.errors import ApiError
 from genericjob.reconcile.primitives import Primitives, System
 
@@ -143,22 +145,29 @@ class _Handler(BaseHTTPRequestHandler):
         if self.server.over:  # A SOCKET THAT IS SHUT still hands out what comes after
             self.close_connection = True
             return
-        try:
-            answer = self.server.answers.to(self._read())
-        except ApiError as error:
-            self.close_connection = True  # what was not read may still be on its way
-            answer = refusal(error)
-        except OSError:
-            raise
-        except Exception:
-            log.exception("%s %s could not be answered", self.command, self.path.partition("?")[0].rpartition("/")[2])
-            answer = refusal(refusals.unexpected("the run could not answer: its log says why", wrote=True))
+        answer, head = self._answered()
         if answer.stream is None:
-            self._send(answer)
+            self.wfile.write(head + answer.body)
         else:
-            self._stream(answer)
+            self._stream(answer, head)
 
     do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _answer  # noqa: N815 - as the base class looks for them
+
+    def _answered(self) -> tuple[Answer, bytes]:
+        """Return the answer and its head. Nothing is sent before both are there: what was stored is always answered."""
+        try:
+            request = self._read()
+        except ApiError as error:
+            self.close_connection = True  # what was not read may still be on its way
+            return self._with_head(refusal(error))
+        try:
+            return self._with_head(self.server.answers.to(request))
+        except Exception:
+            log.exception("%s %s could not be answered", self.command, self.path.partition("?")[0].rpartition("/")[2])
+            return self._with_head(refusal(refusals.unexpected("the run could not answer: its log says why", wrote=True)))
+
+    def _with_head(self, answer: Answer) -> tuple[Answer, bytes]:
+        return answer, _head(answer, close=self.close_connection)
 
     # -------------------------------------------------------------------------------------------- in
 
@@ -193,16 +202,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     # -------------------------------------------------------------------------------------------- out
 
-    def _send(self, answer: Answer) -> None:
-        self._head(answer)
-        self.send_header("Content-Length", str(len(answer.body)))
-        self.end_headers()
-        self.wfile.write(answer.body)
-
-    def _stream(self, answer: Answer) -> None:
-        self._head(answer)
-        self.send_header("Transfer-Encoding", "chunked")
-        self.end_headers()
+    def _stream(self, answer: Answer, head: bytes) -> None:
+        self.wfile.write(head)
         self.server.streaming(answer, begins=True)
         try:
             for piece in answer.stream or ():
@@ -212,15 +213,16 @@ class _Handler(BaseHTTPRequestHandler):
         finally:
             self.server.streaming(answer, begins=False)
 
-    def _head(self, answer: Answer) -> None:
-        self.send_response(answer.status)
-        self.send_header("Content-Type", answer.content)
-        self.send_header("Cache-Control", "no-store")
-        for warning in answer.warnings:
-            quoted = warning.replace("\\", "\\\\").replace('"', '\\"')
-            self.send_header("Warning", f'299 - "{quoted}"')
-        if self.close_connection:
-            self.send_header("Connection", "close")
-
     def log_message(self, format: str, *args: Any) -> None:
         log.debug("%s answered", self.client_address[0])
+
+
+def _head(answer: Answer, *, close: bool) -> bytes:
+    """Return all that is sent before the body."""
+    phrase = responses.get(answer.status, "Unknown")
+    lines = [f"HTTP/1.1 {answer.status} {phrase}", f"Content-Type: {answer.content}", "Cache-Control: no-store"]
+    lines += [f"Warning: {value}" for value in warning_header.written(answer.warnings)]
+    lines.append("Transfer-Encoding: chunked" if answer.stream is not None else f"Content-Length: {len(answer.body)}")
+    if close:
+        lines.append("Connection: close")
+    return "\r\n".join((*lines, "", "")).encode("latin-1")

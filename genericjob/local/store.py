@@ -2,7 +2,8 @@
 
 A version is immutable bytes, so nothing that is handed out can reach back into the store. All kinds share one counter, the resourceVersion.
 Each kind has a table of its present objects and a log of its last changes; a watch is a place in a log, and the past is the present with
-the log undone.
+the log undone. A log has a limit in entries and one in bytes: the status of a large job is a hundred times as large as a pod, and a run
+may last for days.
 
 Nothing here locks: whoever calls holds the API's lock.
 """
@@ -10,6 +11,7 @@ Nothing here locks: whoever calls holds the API's lock.
 from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import datetime
 from operator import attrgetter
 from threading import Condition
 from typing import Literal, NamedTuple
@@ -23,6 +25,9 @@ from .names import FOREGROUND
 
 OBJECT_LIMIT = 1536 * 1024
 """Bytes of the largest object that the real store takes."""
+
+HISTORY_BYTES = 16 * 1024 * 1024
+"""Bytes of objects in the log of one kind: enough for ten statuses of the largest job."""
 
 SNAPSHOTS = 8
 """Past states kept ready for lists that are being paged through; others are made from the log again."""
@@ -70,7 +75,9 @@ _happened = attrgetter("version")
 class Table:
     """The objects of one kind, in all its versions."""
 
-    def __init__(self, kinds: Iterable[Kind], storage_version: str, *, history: int, version: int, changed: Condition) -> None:
+    def __init__(
+        self, kinds: Iterable[Kind], storage_version: str, *, history: int, history_bytes: int, version: int, changed: Condition
+    ) -> None:
         self.changed = changed
         """Watches wait here."""
         self.watches = 0
@@ -89,7 +96,11 @@ class Table:
         self.closing = ""
         """The UID of the definition, once that is to go: nothing new may come."""
         self.removed = False
-        self._history = history
+        self.due: OrderedDict[Key, datetime] = OrderedDict()
+        """When objects expire, the earliest first; only kinds that have a lifetime."""
+        self.log_bytes = 0
+        """Bytes of the objects in the log."""
+        self._history, self._history_bytes = history, history_bytes
         self._snapshots: OrderedDict[tuple[int, str], Sequence[Version]] = OrderedDict()
 
     @property
@@ -124,15 +135,27 @@ class Table:
         else:
             self.spaces.setdefault(key.namespace, {})[key.name] = change.now
         self.log.append(change)
+        self.log_bytes += len(change.now.data)
         # TWICE THE LENGTH, THEN HALVED: one change costs no more in a long history than in a short one.
-        if len(self.log) >= 2 * self._history:
-            self.forget(len(self.log) - self._history)
+        if len(self.log) >= 2 * self._history or self.log_bytes >= 2 * self._history_bytes:
+            self.forget(self._beyond_limits())
         if self.watches:
             self.changed.notify_all()
+
+    def _beyond_limits(self) -> int:
+        """Return how many of the oldest entries the log has beyond its limits; the last one always stays."""
+        kept, size = 1, len(self.log[-1].now.data)
+        for change in reversed(self.log[-self._history : -1]):
+            size += len(change.now.data)
+            if size > self._history_bytes:
+                break
+            kept += 1
+        return len(self.log) - kept
 
     def forget(self, count: int) -> None:
         """Drop the oldest entries of the log."""
         if count > 0:
+            self.log_bytes -= sum(len(change.now.data) for change in self.log[:count])
             self.dropped = self.log_begins = self.list_begins = self.log[count - 1].version
             del self.log[:count]
             for snapshot in [found for found in self._snapshots if found[0] < self.log_begins]:
@@ -183,13 +206,13 @@ def _order(version: Version) -> str:
 class Store:
     """All tables, and who owns whom."""
 
-    def __init__(self, *, history: int, condition: Callable[[], Condition]) -> None:
+    def __init__(self, *, history: int, condition: Callable[[], Condition], history_bytes: int = HISTORY_BYTES) -> None:
         self.version = 1
         self.tables: dict[tuple[str, str], Table] = {}
         self.by_uid: dict[str, Version] = {}
         self.dependents: dict[str, set[str]] = {}
         """UIDs of objects, by the UID of an owner."""
-        self._history = history
+        self._history, self._history_bytes = history, history_bytes
         self._condition = condition
 
     def add(self, kinds: Sequence[Kind], storage_version: str) -> None:
@@ -198,8 +221,14 @@ class Store:
         if table is not None:
             table.redefine(kinds, storage_version, self.version)
             return
-        table = Table(kinds, storage_version, history=self._history, version=self.version, changed=self._condition())
-        self.tables[kinds[0].place] = table
+        self.tables[kinds[0].place] = Table(
+            kinds,
+            storage_version,
+            history=self._history,
+            history_bytes=self._history_bytes,
+            version=self.version,
+            changed=self._condition(),
+        )
 
     def drop(self, place: tuple[str, str]) -> None:
         """Serve a kind no more; its watches end."""

@@ -211,4 +211,4 @@ class MemoryWatch(Generic[T]):
         return None
 
     def _event(self, type: EventType, data: bytes, version: int) -> Event[T]:
-        return Event(type, self._codec.one(data), str(version))
+        return self._codec.event_of(type, data, str(version))

@@ -167,6 +167,14 @@ class Writer:
         """Store a new version, for the collector."""
         self._changed(found, found.table.kind, draft, found.draft())
 
+    def expire(self, table: Table) -> None:
+        """Remove the objects of a kind whose lifetime is over."""
+        now = self._now()
+        while table.due and next(iter(table.due.values())) <= now:
+            key, _ = table.due.popitem(last=False)
+            if found := table.get(key):
+                self._remove(found)
+
     # -------------------------------------------------------------------------------------------- the store
 
     def _bytes(self, found: Version, draft: Draft) -> bytes:
@@ -177,6 +185,9 @@ class Writer:
     def _put(self, table: Table, key: Key, draft: Draft, data: bytes | None = None) -> Version:
         stored = self._store.put(table, key, draft, data)
         self.collector.stored(stored, draft.meta)
+        if table.kind.lifetime:
+            table.due[key] = self._now() + table.kind.lifetime
+            table.due.move_to_end(key)
         if table.kind.place == DEFINITIONS:
             self._define(draft)
         return stored
@@ -184,6 +195,7 @@ class Writer:
     def _remove(self, found: Version) -> Version:
         final = self._store.remove(found)
         self.collector.removed(found)
+        found.table.due.pop(found.key, None)
         if found.table.kind.place == DEFINITIONS:
             self._store.drop(custom.place_of(found.draft()))
         return final
