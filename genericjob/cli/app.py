@@ -9,6 +9,7 @@ from typer.main import get_command
 
 from genericjob import __version__
 
+from .acting import acting
 from .failures import Debugging
 from .helping import Command as Plain
 from .helping import dressed, flowing
@@ -70,7 +71,7 @@ def loaded(name: str) -> Any:
     alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
     function = getattr(room, wanted.function or name)
     alone.command(name, cls=Plain, help=flowing(function))(function)
-    return get_command(alone)
+    return acting(get_command(alone))
 
 
 def _called_by_its_name() -> None:

@@ -12,9 +12,7 @@ import termios
 import tty
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from queue import SimpleQueue
 from threading import Thread
-from types import FrameType
 from typing import Any
 from urllib.parse import quote
 
@@ -25,6 +23,7 @@ from genericjob.reconcile.connection import Connection
 from genericjob.reconcile.errors import NO_ANSWER, ApiError, from_status
 from genericjob.reconcile.http import USER_AGENT
 from genericjob.reconcile.resources import RAW_PODS, Key
+from genericjob.reconcile.signals import Signals
 
 from .failures import CommandError
 
@@ -33,7 +32,6 @@ CLOSE = 255
 PLAIN, WITH_CLOSE = "v4.channel.k8s.io", "v5.channel.k8s.io"
 PATIENCE = 30.0
 PIECE = 32 * 1024
-NO_SIGNAL = 0
 
 
 class Session:
@@ -87,28 +85,17 @@ class Session:
 
     @contextmanager
     def _resizing(self) -> Iterator[None]:
-        """Tell how large the terminal is, now and whenever that changes."""
+        """Send the size of the terminal, now and whenever it changes.
+
+        Changes are sent by the thread of signals: the main thread reads what the command prints, and a sender may have to wait
+        until that is read.
+        """
         if not self._terminal:
             yield
             return
-
-        def heard(number: int, frame: FrameType | None) -> None:
-            changes.put(number)
-
-        changes: SimpleQueue[int] = SimpleQueue()
-        before = signal.signal(signal.SIGWINCH, heard)
-        try:
-            self._send_size()
-            Thread(target=self._send_sizes, args=(changes,), daemon=True).start()
+        with Signals((signal.SIGWINCH,), lambda number: self._send_size()):
+            self._send_size()  # AFTER THE FIRST LINE: a change between the two would not be heard of
             yield
-        finally:
-            signal.signal(signal.SIGWINCH, before)
-            changes.put(NO_SIGNAL)
-
-    def _send_sizes(self, changes: "SimpleQueue[int]") -> None:
-        """NOT BY WHO HEARS OF IT: he reads what the command prints, and who sends may have to wait until somebody does."""
-        for _ in iter(changes.get, NO_SIGNAL):
-            self._send_size()
 
     def _send_size(self) -> None:
         with suppress(websocket.WebSocketException, OSError):
@@ -123,7 +110,7 @@ def _opened(access: Access, path: str, protocols: Sequence[str]) -> Any:
     connection = Connection(access, PATIENCE)
     plain = connection.detach()
     plain.settimeout(PATIENCE)
-    headers = [f"User-Agent: {USER_AGENT}", *([f"Authorization: {access.authorization}"] if access.authorization else [])]
+    headers = [f"User-Agent: {USER_AGENT}", *(f"{name}: {value}" for name, value in access.headers)]
     opened = websocket.WebSocket(enable_multithread=True)
     try:
         opened.connect(  # type: ignore[no-untyped-call]

@@ -11,7 +11,7 @@ from genericjob.reconcile.errors import NO_ANSWER, ApiError
 from genericjob.reconcile.http import HttpApi, Throttling, Timeouts
 from genericjob.reconcile.resources import LEASES, Key
 
-from .options import HOME, LEASE, Context, Kubeconfig, Local, Namespace, target
+from .options import HOME, LEASE, Context, Kubeconfig, Local, Namespace, lease_name, target
 from .tables import age, moment, now
 
 ROUND_TRIPS = 5
@@ -43,12 +43,12 @@ def check(kubeconfig: Kubeconfig = "", context: Context = "", namespace: Namespa
     missing = False
     for title, text in (
         ("Server", found.url),
-        ("Found in", found.source),
+        ("Found in", found.described),
         ("Version", _server_version(api, found.url)),
         ("You are", "the user of this run" if where.local else _who(api)),
         ("Ready", _ready(api)),
         ("Jobs", _kind(api)),
-        ("Controller", "this run" if where.local else _controller(api)),
+        ("Controller", "this run" if where.local else _controller(api, where.namespace)),
         ("You may", _rights(api, where.namespace)),
         ("Round trip", f"{_round_trip(api) * 1000:.1f} ms (best of {ROUND_TRIPS})"),
     ):
@@ -100,19 +100,31 @@ def _kind(api: HttpApi) -> str:
     return f"{names.PLURAL}.{names.GROUP} {names.VERSION}" + ("" if names.PLURAL in known else " is not among those the server knows")
 
 
-def _controller(api: HttpApi) -> str:
-    place = f"the lease {HOME}/{LEASE}"
+def _controller(api: HttpApi, namespace: str) -> str:
+    """Say who runs the jobs of a namespace: the cluster-wide controller, or one that watches this namespace only."""
+    leads, everywhere = _leader(api, LEASE)
+    if not leads:
+        leads, here = _leader(api, lease_name([namespace]))
+        if leads:
+            return f"{here}, in namespace {namespace} only"
+    return everywhere
+
+
+def _leader(api: HttpApi, name: str) -> tuple[bool, str]:
+    """Return whether a controller holds this lease, and that in words."""
+    place = f"the lease {HOME}/{name}"
     try:
-        spec = api.get(LEASES, Key(HOME, LEASE)).get("spec") or {}
+        spec = api.get(LEASES, Key(HOME, name)).get("spec") or {}
     except ApiError as error:
         if error.not_found:
-            return f"nobody has {place}; a controller that runs without --leader-elect needs none"
-        return f"unknown: you may not read {place}" if error.refused else f"unknown: {error.message}"
+            return False, f"nobody has {place}; a controller that runs without --leader-elect needs none"
+        return False, f"unknown: you may not read {place}" if error.refused else f"unknown: {error.message}"
     renewed, holder = moment(spec.get("renewTime")), spec.get("holderIdentity") or ""
     if not holder or renewed is None:
-        return f"nobody has {place} now"
-    late = (now() - renewed).total_seconds() > (spec.get("leaseDurationSeconds") or 0)
-    return f"{holder} had {place}, and has not renewed it for {age(renewed)}" if late else f"{holder} leads"
+        return False, f"nobody has {place} now"
+    if (now() - renewed).total_seconds() > (spec.get("leaseDurationSeconds") or 0):
+        return False, f"{holder} had {place}, and has not renewed it for {age(renewed)}"
+    return True, f"{holder} leads"
 
 
 def _rights(api: HttpApi, namespace: str) -> str:

@@ -7,7 +7,7 @@ from genericjob.api import ranges
 from genericjob.api.status import GenericJobStatus, Task
 from genericjob.jobs.job import Job
 from genericjob.jobs.ledger import EMPTY, Ledger
-from genericjob.jobs.rules import Ranks, written
+from genericjob.jobs.rules import NamedRanks, written
 from genericjob.jobs.status import condition
 from genericjob.reconcile.objects import Container, Pod
 
@@ -56,7 +56,7 @@ def verdict(job: Job, status: GenericJobStatus) -> str:
     return f"the rule {written(met)} is met" if met else message
 
 
-def _all_succeeded(rule: Ranks, succeeded: Mapping[str, frozenset[int]]) -> bool:
+def _all_succeeded(rule: NamedRanks, succeeded: Mapping[str, frozenset[int]]) -> bool:
     return all(rank in succeeded.get(type, ()) for type, numbers in rule.items() for rank in numbers)
 
 

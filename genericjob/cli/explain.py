@@ -15,6 +15,7 @@ from genericjob.jobs.resource import JOBS, Reader, UnreadableStatusError
 from genericjob.reconcile.codec import codec
 from genericjob.reconcile.errors import ApiError
 
+from .acting import Acting
 from .documents import BadInputError, Document, jobs_of
 from .failures import BAD_INPUT, CommandError, misuse
 from .jobs import PREFIXES, complete, find
@@ -46,7 +47,7 @@ def explain(
 
     Examples: genericjob explain job.yaml; genericjob explain train; genericjob explain train --run -
     """
-    chosen = namespace is not None or context or kubeconfig or run is not None
+    chosen = namespace is not None or context or kubeconfig or run is not None or Acting.options()
     try:
         if not chosen and is_file(what):
             jobs = [(_new(document), False) for document in jobs_of([what], pods=False)]  # of pods no rule knows anything

@@ -1,5 +1,7 @@
 """Jobs as the commands look for them: by name, whole, with the names of others where there is none."""
 
+from contextlib import suppress
+from dataclasses import replace
 from difflib import get_close_matches
 from typing import Annotated, Any
 
@@ -10,6 +12,8 @@ from genericjob.api import names
 from genericjob.api.status import GenericJobStatus
 from genericjob.reconcile.api import pages
 from genericjob.reconcile.errors import ApiError
+from genericjob.reconcile.objects import Unreadable
+from genericjob.reconcile.pieces import decodable, members
 from genericjob.reconcile.resources import Key, raw
 from genericjob.reconcile.structs import converter
 
@@ -17,7 +21,15 @@ from .failures import CommandError
 from .main import NO_DEFINITION
 from .options import Target, target
 
-JOBS = raw(names.GROUP, names.VERSION, names.PLURAL, names.KIND)
+
+def _salvage(lost: Unreadable, data: bytes) -> dict[str, Any]:
+    """What can be shown of a job that cannot be decoded: enough to describe and to delete it."""
+    meta = next((value for name, value in members(data) if name == "metadata"), b"{}")
+    known = {"namespace": lost.namespace, "name": lost.name, "uid": lost.uid, "resourceVersion": lost.resource_version}
+    return {"spec": {}} | decodable(data) | {"metadata": decodable(meta) | known}
+
+
+JOBS = replace(raw(names.GROUP, names.VERSION, names.PLURAL, names.KIND), salvage=_salvage)
 PREFIXES = ("gj", names.KIND.lower(), names.PLURAL, f"{names.PLURAL}.{names.GROUP}", f"{names.KIND.lower()}.{names.GROUP}")
 """How kubectl's users call the kind before a slash."""
 NEAR = 3
@@ -96,6 +108,8 @@ def everything(where: Target, *, everywhere: bool = False, labels: str = "") -> 
     version = ""
     for page in pages(where.api, JOBS, "" if everywhere else where.namespace, labels=labels):
         found += page.items
+        for lost in page.unreadable:
+            typer.echo(f"genericjob: the job {lost} cannot be read: {lost.problem}", err=True)
         version = page.resource_version
     return found, version
 
@@ -107,10 +121,19 @@ def key_of(job: Job) -> Key:
 
 def status_of(job: Job) -> GenericJobStatus:
     """What is known of a job; one whose status another program has written in other words is in the phase Unknown."""
-    try:
-        return _as_status(job.get("status") or {})
-    except msgspec.ValidationError:
-        return GenericJobStatus(phase="Unknown")
+    status = job.get("status") or {}
+    for known in (status, _without_others(status)):
+        with suppress(msgspec.ValidationError):
+            return _as_status(known)
+    return GenericJobStatus(phase="Unknown")
+
+
+def _without_others(status: Any) -> Any:
+    """The same without conditions of other writers: one of them may have a time that Python cannot represent."""
+    if not isinstance(status, dict) or not isinstance(found := status.get("conditions"), list):
+        return status
+    own = [each for each in found if isinstance(each, dict) and each.get("type") in names.CONDITION_TYPES]
+    return {**status, "conditions": own}
 
 
 def specs_of(job: Job) -> list[dict[str, Any]]:

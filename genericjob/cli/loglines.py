@@ -62,12 +62,16 @@ def _begun(container: dict[str, dict[str, object]]) -> bool:
     return "running" in state or "terminated" in state
 
 
-def lines_of(where: Target, source: Source, *, tail: int = -1, follow: bool = False, previous: bool = False) -> Iterator[Line]:
-    """Read a log, to its end or for as long as it goes on."""
+def lines_of(
+    where: Target, source: Source, *, tail: int = -1, follow: bool = False, previous: bool = False, since: datetime | None = None
+) -> Iterator[Line]:
+    """Read a log, to its end or for as long as it goes on; from the second of `since` on, if that is given."""
     query = {"container": source.container, "timestamps": "true"}
     query |= {name: "true" for name, on in {"follow": follow, "previous": previous}.items() if on}
     if tail >= 0:
         query["tailLines"] = str(tail)
+    if since is not None:
+        query["sinceTime"] = f"{since:%Y-%m-%dT%H:%M:%SZ}"
     at = datetime.min.replace(tzinfo=UTC)
     for number, line in enumerate(where.api.text(RAW_PODS.path(*source.pod, "log"), query)):
         text = line.decode("utf-8", "replace")

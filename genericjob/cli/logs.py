@@ -1,13 +1,12 @@
 """`genericjob logs`: what all ranks print, each line with the rank before it.
 
-What has been printed comes in the order of its times; what is followed, as it arrives. A rank that is started again has a new pod, and on a
-cluster the log of the old one goes with it: what is still known of that is how it ended, and that is told. A run keeps the files of all.
+What has been printed comes in the order of its times (`merged_logs.py`); what is followed, as it arrives. A rank that is started again has
+a new pod, and on a cluster the log of the old one goes with it: what is still known of that is how it ended, and that is told. A run keeps
+the files of all.
 """
 
-import heapq
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -22,12 +21,11 @@ from .following import Happening, Newsroom, follow, life_of
 from .get import why
 from .jobs import JOBS, Job, Name, find, key_of, status_of
 from .loglines import Line, Source, labelled, lines_of, sources_of
+from .merged_logs import MAX_OPEN, merged
 from .options import Context, Kubeconfig, Local, Namespace, Target, target
 from .ranks import ENDED, Pod, Rank, Ranks, Types, belongs, chosen, containers_of, how_it_failed, pods_of, ranks_of
 from .tables import PREFIXES, age, colourful, one_line, painted
 
-READERS = 16
-"""Logs that are read at the same time."""
 MOST_FOLLOWED = 128
 """Each takes a connection and a thread."""
 
@@ -100,16 +98,11 @@ def _print_all(where: Target, ranks: Sequence[Rank], container: str, tail: int, 
     printer.expect(sources)
     problems: list[str] = []
 
-    def read(source: Source) -> list[Line]:
-        try:
-            return list(lines_of(where, source, tail=tail))
-        except ApiError as error:
-            problems.append(f"the log of {source.label} cannot be read: {error.message}")
-            return []
+    def note(source: Source, error: ApiError) -> None:
+        problems.append(f"the log of {source.label} cannot be read: {error.message}")
 
-    with ThreadPoolExecutor(READERS) as pool:
-        for line in heapq.merge(*pool.map(read, sources)):
-            printer.line(line)
+    for line in merged(where, sources, tail=tail, on_error=note, on_part=printer.part):
+        printer.line(line)
     for rank in ranks:
         if not sources_of(rank, container):
             printer.remark(without_log(rank, kept=where.local))
@@ -142,13 +135,12 @@ def _end(rank: Rank) -> str:
 def _print_previous(where: Target, ranks: Sequence[Rank], container: str, tail: int, printer: "_Printer") -> None:
     """Print what the pods before have printed, of ranks that were started again."""
 
-    def read(source: Source) -> list[Line] | None:
-        try:
-            return list(lines_of(where, source, tail=tail, previous=True))
-        except ApiError as error:
-            if error.code in (400, 404):  # this is the first one, or it is gone this moment
-                return None
-            raise
+    first: list[Source] = []
+
+    def note(source: Source, error: ApiError) -> None:
+        if error.code not in (400, 404):  # this is the first one, or it is gone this moment
+            raise error
+        first.append(source)
 
     sources = [
         source
@@ -157,14 +149,12 @@ def _print_previous(where: Target, ranks: Sequence[Rank], container: str, tail: 
         for source in labelled(rank, rank.pod, [container] if container else [each["name"] for each in rank.pod["spec"]["containers"]])
     ]
     printer.expect(sources)
-    with ThreadPoolExecutor(READERS) as pool:
-        found = [lines for lines in pool.map(read, sources) if lines is not None]
-    for line in heapq.merge(*found):
+    for line in merged(where, sources, tail=tail, previous=True, on_error=note, on_part=printer.part):
         printer.line(line)
     for rank in ranks:
         if rank.pod is None:
             printer.remark(without_log(rank, kept=True))
-    if not found and sources:
+    if sources and len(first) == len(sources):
         printer.remark("none of these ranks was started again")
 
 
@@ -302,6 +292,10 @@ class _Printer:
         """A line of a log."""
         at = f"{line.at:%Y-%m-%dT%H:%M:%S.%fZ} " if self._timestamps else ""
         typer.echo(f"{self._of(line.source.label)}{at}{line.text}", color=True)
+
+    def part(self, left: int, total: int) -> None:
+        """Say that the order of time begins again."""
+        self.remark(f"{left} of {total} logs follow: at most {MAX_OPEN} large logs are put in the order of time at once")
 
     def remark(self, text: str) -> None:
         """Something about the logs, which is no part of them."""

@@ -21,6 +21,7 @@ def main() -> None:
 
         from .app import app
         from .failures import CommandError
+        from .interrupts import interruptible
 
         plugin = Path(sys.argv[0]).name == PLUGIN
         completing = "_KUBECTL_GJ_COMPLETE" if plugin else "_GENERICJOB_COMPLETE"
@@ -29,7 +30,8 @@ def main() -> None:
 
             completion_init()
         try:
-            app(prog_name="kubectl gj" if plugin else "genericjob", complete_var=completing)
+            with interruptible():
+                app(prog_name="kubectl gj" if plugin else "genericjob", complete_var=completing)
         except CommandError as error:
             _end(error, str(error), error.code)
         except ApiError as error:

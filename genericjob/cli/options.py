@@ -1,9 +1,10 @@
 """Options that many commands share, and what they lead to: a server, and a namespace on it."""
 
+import hashlib
 import re
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -18,15 +19,32 @@ from genericjob.reconcile.http import JSON, Answer, HttpApi, Timeouts
 from genericjob.reconcile.resources import Key
 from genericjob.reconcile.stream import HttpText
 
+from .acting import Acting
 from .failures import BAD_INPUT, CommandError, Debugging
 
 DEFAULT_NAMESPACE = "default"
 LEASE = "genericjob-controller"
 HOME = "genericjob-system"
-"""The lease of controllers, and where it is when they run outside a cluster."""
+"""The lease of the cluster-wide controller, and where it is when that runs outside a cluster."""
+LONGEST_NAME = 253
+"""Characters of the name of a Lease."""
 PATIENCE = Timeouts(read=30.0, write=30.0)
 """A person waits longer than a controller that others wait for."""
 _NAMESPACE = re.compile("[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+
+
+def lease_name(namespaces: Collection[str]) -> str:
+    """Return the lease that controllers of the same namespaces share; no namespaces means all of them.
+
+    The name says nothing about the kinds that a controller runs: a rolling update that adds a kind
+    would otherwise have two leaders.
+    """
+    if not namespaces:
+        return LEASE
+    chosen = ".".join(sorted(set(namespaces)))
+    if len(LEASE) + 1 + len(chosen) > LONGEST_NAME:
+        chosen = hashlib.sha256(chosen.encode()).hexdigest()  # 64 characters, so no namespace has this name
+    return f"{LEASE}.{chosen}"
 
 
 def _runs() -> list[str]:
@@ -42,7 +60,7 @@ def _complete_run(incomplete: str) -> list[str]:
 
 
 Kubeconfig = Annotated[
-    str, typer.Option("--kubeconfig", help="Path of a kubeconfig. Default: the pod's service account, $KUBECONFIG, ~/.kube/config.")
+    str, typer.Option("--kubeconfig", help="Path of a kubeconfig. Default: $KUBECONFIG, ~/.kube/config, the service account of a pod.")
 ]
 Context = Annotated[str, typer.Option("--context", help="Context of the kubeconfig. Default: its current one.")]
 Namespace = Annotated[
@@ -100,26 +118,26 @@ def target(kubeconfig: str = "", context: str = "", namespace: str | None = None
         credentials = _credentials(kubeconfig, context)
         found = credentials.current
         there, where = found.namespace, f"context {found.context}" if found.context else found.source
-        given = {"--kubeconfig": kubeconfig, "--context": context}
+        given = [("--kubeconfig", kubeconfig), ("--context", context), *Acting.options()]
     else:
-        if kubeconfig or context:
-            raise CommandError("--run names a run on this machine, --kubeconfig and --context a cluster: choose one", BAD_INPUT)
+        if kubeconfig or context or Acting.options():
+            raise CommandError("--run names a run on this machine, --kubeconfig, --context and --as a cluster: choose one", BAD_INPUT)
         try:
             reached = runs.reach(run)
         except runs.RunError as error:
             raise CommandError(str(error), BAD_INPUT) from None
         credentials, there, where = reached.credentials, reached.namespace, f"run {reached.name}"
-        given = {"--run": reached.name}
+        given = [("--run", reached.name)]
     api = (_Talkative if Debugging.on else HttpApi)(credentials, timeouts=PATIENCE)
     home = there or DEFAULT_NAMESPACE
-    options = "".join(f" {name} {shlex.quote(value)}" for name, value in given.items() if value)
+    options = "".join(f" {name} {shlex.quote(value)}" for name, value in given if value)
     return Target(api, namespace or home, where, credentials, local=run is not None, options=options, home=home)
 
 
 def _credentials(kubeconfig: str, context: str) -> Credentials:
     """A cluster; where none is configured at all and a run is going on, that one may have been meant."""
     try:
-        return access.find(kubeconfig, context)
+        return access.find(kubeconfig, context, impersonate=Acting.chosen)
     except ApiError as error:
         going_on = [] if kubeconfig or context else _runs()
         if not going_on:

@@ -4,19 +4,19 @@ A pure function of a job and the time: of its spec alone before it runs, and of 
 are asked in `jobs/rules.py`; here is told how they stand, the implicit ones included.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Literal
 
 from genericjob.api import ranges
 from genericjob.api.names import FINAL_PHASES, MANAGER, Reason
-from genericjob.api.spec import GenericJobSpec, ReplicaSpec, Rule
+from genericjob.api.spec import GenericJobSpec, ReplicaSpec
 from genericjob.api.status import Task
 from genericjob.jobs.course import Course
 from genericjob.jobs.job import Job
 from genericjob.jobs.ledger import Ledger
-from genericjob.jobs.rules import TOLD, Outcomes, Ranks, Rules, no_success_rule_reachable
+from genericjob.jobs.rules import TOLD, NamedRanks, Outcomes, Ranks, Rules, no_success_rule_reachable
 from genericjob.jobs.status import condition
 
 State = Literal["met", "can fire", "cannot fire", "never fires"]
@@ -86,7 +86,7 @@ class _Looking:
         for number, rule in enumerate(self._spec.success_rules):
             yield self._standing(f"successRules[{number}]", _ranks(rule), self._succeeded, self._failed, "succeed")
         if not self._spec.success_rules:
-            wanted = self._job.design.rules.success[0]
+            wanted = _ranks(self._job.design.rules.success[0])
             endless = sorted({*self._job.design.rules.every_rank} - {*wanted})
             beside = f", but for {', '.join(endless)}, which never ends" if endless else ""
             made = self._standing(IMPLICIT, wanted, self._succeeded, self._failed, "succeed")
@@ -151,9 +151,9 @@ class _Looking:
             told += [f"{type} {ranges.format(some)}{f' ({phase})' if phase else ''}" for phase, some in phases.items()]
         return ", ".join(told)
 
-    def _budgets(self, ranks: Ranks) -> list[str]:
+    def _budgets(self, types: Iterable[str]) -> list[str]:
         """After how many restarts a rank of each type fails for good."""
-        return [text for type in ranks if (text := self._budget(self._job.design.replicas[type]))]
+        return [text for type in types if (text := self._budget(self._job.design.replicas[type]))]
 
     def _budget(self, part: ReplicaSpec) -> str:
         policy, task = part.restart_policy, self._tasks.get(part.type)
@@ -230,7 +230,7 @@ class _Looking:
 # ------------------------------------------------------------------------------------------------ words
 
 
-def _ranks(rule: Rule) -> Ranks:
+def _ranks(rule: NamedRanks) -> Ranks:
     return {type: frozenset(ranks) for type, ranks in rule.items() if ranks}
 
 

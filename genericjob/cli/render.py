@@ -92,11 +92,11 @@ def _group(job: Job) -> Iterator[dict[str, Any]]:
 
 
 def _bodies(job: Job, ranks: Sequence[Rank], *, resumed: bool) -> Iterator[dict[str, Any]]:
-    bodies = Bodies(pods=PODS, host=bare_name, new_id=random_uid)
+    bodies = Bodies(pods=PODS, host=bare_name, new_id=random_uid).of(job, resumed=resumed)
     if job.spec.service and job.spec.service.ports:
-        yield from (msgspec.json.decode(bodies.service(job, rank).body) for rank in ranks)
+        yield from (msgspec.json.decode(bodies.service(rank).body()) for rank in ranks)
     for rank in ranks:
-        yield msgspec.json.decode(bodies.pod(job, rank, epoch=0, attempt=0, charged=0, resumed=resumed).body)
+        yield msgspec.json.decode(bodies.pod(rank, epoch=0, attempt=0, charged=0).body())
 
 
 class _Dumper(Dumper):

@@ -9,13 +9,12 @@ Meanwhile the run's API is served on loopback, so that it can be looked at and c
 
 import logging
 import signal
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from threading import Semaphore
-from types import FrameType
 from typing import Annotated, Any, Literal
 
 import typer
@@ -27,6 +26,7 @@ from genericjob.local.runs import Registration, RunError
 from genericjob.local.serving import ApiServer
 from genericjob.reconcile.primitives import System
 from genericjob.reconcile.resources import Key
+from genericjob.reconcile.signals import Signals
 
 from .documents import BadInputError, Document, remarks, runnable
 from .engine import Engine
@@ -119,7 +119,8 @@ class Run:
 
     def go(self) -> int:
         """Run the jobs; returns the exit code. Raises what the output was lost by, unless something else has ended the run."""
-        with self._listening_to_signals():  # AROUND ALL OF IT: who is impatient must not keep the run from tidying up
+        heard = [number for number in HEARD if not _is_nohup(number)]
+        with Signals(heard, self._heard):  # AROUND ALL OF IT: an impatient user must not keep the run from tidying up
             return self._go()
 
     def _go(self) -> int:
@@ -265,19 +266,8 @@ class Run:
     def _find_log(self, pod: Key, uid: str, container: str) -> Path | None:
         return self._logs.path_of(pod, uid, container) if self._logs else None
 
-    @contextmanager
-    def _listening_to_signals(self) -> Iterator[None]:
-        # ONLY A PUT, which this kind of queue allows at any moment: a handler runs in the middle of anything, even of taking a lock.
-        def heard(number: int, frame: FrameType | None) -> None:
-            self._news.put(partial(self._interrupt, number))
-
-        wanted = [number for number in HEARD if not _is_nohup(number)]
-        before: dict[int, Any] = {number: signal.signal(number, heard) for number in wanted}
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
+    def _heard(self, number: int) -> None:
+        self._news.put(partial(self._interrupt, number))
 
     def _interrupt(self, number: int) -> None:
         if self._killing or self._closing:
