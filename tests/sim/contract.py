@@ -10,7 +10,16 @@ from typing import Any, NamedTuple
 import msgspec
 
 from genericjob.api import ranges
-from genericjob.api.names import ATTEMPT_ANNOTATION, COMPONENT, COMPONENT_LABEL, DEBUG_ANNOTATION, EPOCH_ANNOTATION, FINAL_PHASES
+from genericjob.api.names import (
+    ATTEMPT_ANNOTATION,
+    COMPONENT,
+    COMPONENT_LABEL,
+    CONDITION_TYPES,
+    DEBUG_ANNOTATION,
+    EPOCH_ANNOTATION,
+    FINAL_PHASES,
+    Reason,
+)
 from genericjob.api.spec import GenericJobSpec, RestartPolicy, parse
 from genericjob.api.status import GenericJobStatus, Task
 from genericjob.jobs.podgroups import POD_GROUPS
@@ -21,9 +30,9 @@ from genericjob.reconcile.objects import Pod
 from genericjob.reconcile.passing import Call
 from genericjob.reconcile.resources import SERVICES, Key
 from sim.node import PODS
+from sim.world import OWNED
 
 ENDED = ("Succeeded", "Failed")
-OWNED = ("pods", "services", "podgroups")
 
 
 class Try(NamedTuple):
@@ -82,7 +91,7 @@ class Contract:
     def stored(self, call: Call, who: str) -> None:
         """A controller knows that its status was stored."""
         body = msgspec.json.decode(call.body)
-        self._said[who, body["metadata"]["uid"]] = msgspec.convert(body["status"], GenericJobStatus)
+        self._said[who, body["metadata"]["uid"]] = _written(body["status"])
 
     def deleted(self, call: Call, who: str) -> None:
         """A controller knows that it has deleted a job."""
@@ -185,10 +194,12 @@ class Contract:
     # -------------------------------------------------------------------------------------------- a status
 
     def _stores(self, key: Key, body: dict[str, Any]) -> None:
-        new = msgspec.convert(body["status"], GenericJobStatus)
+        new = _written(body["status"])
         job = self._found(JOBS, key)
         if job is None or job.resource_version != body["metadata"]["resourceVersion"]:
             return  # it will be refused
+        before = _of_others(msgspec.json.decode(job.status or b"{}"))
+        assert _of_others(body["status"]) == before, "6: conditions of other writers stay as they are"
         old = read_status(job)
         times = {condition.type: condition for condition in old.conditions}
         for condition in new.conditions:
@@ -199,7 +210,7 @@ class Contract:
             assert new.phase == old.phase, "5: a terminal phase is final"
         for field in ("epoch", "resumes", "job_restarts", "paused_seconds"):
             assert getattr(new, field) >= getattr(old, field), f"4: {field} never falls"
-        if new.aggregate is None:  # of a spec that cannot be read nothing is counted, and nothing changes
+        if new.aggregate is None or _refuses(old, new):  # of a spec that cannot be read nothing is counted, and nothing changes
             return
         spec = parse(msgspec.json.decode(job.spec))
         assert sum(msgspec.structs.astuple(new.aggregate)) == spec.total, "6: counts sum to the total"
@@ -264,6 +275,25 @@ class Contract:
             return self._api.get(resource, key)
         except ApiError:
             return None
+
+
+def _refuses(old: GenericJobStatus, new: GenericJobStatus) -> bool:
+    """Whether a status says that the spec cannot be read, and is otherwise the one before."""
+    refused = any((found.type, found.reason) == ("Initialized", Reason.INVALID_SPEC) for found in new.conditions)
+    same = msgspec.structs.replace(new, conditions=old.conditions, observed_generation=old.observed_generation) == old
+    return refused and same
+
+
+def _written(status: dict[str, Any]) -> GenericJobStatus:
+    """What a controller writes of its own."""
+    others = _of_others(status)
+    own = [found for found in status.get("conditions", ()) if found not in others]
+    return msgspec.convert({**status, "conditions": own}, GenericJobStatus)
+
+
+def _of_others(status: dict[str, Any]) -> list[dict[str, Any]]:
+    """Conditions of other writers, as they are."""
+    return [found for found in status.get("conditions", ()) if found["type"] not in (*CONDITION_TYPES, "Initializing")]
 
 
 def _deserves(pod: Pod, policy: RestartPolicy) -> bool:

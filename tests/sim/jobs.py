@@ -23,6 +23,7 @@ from sim.contract import Contract
 from sim.crashes import Crash
 from sim.node import Node, Program, Script
 from sim.processes import SteppedThread
+from sim.undecodable import Undecodable
 from sim.world import Commit, SteppedApi, World
 
 NAMESPACE = "default"
@@ -99,7 +100,8 @@ class Cluster(World):
     def __init__(self, seed: int, script: Script = lambda name, before: Program()) -> None:
         super().__init__(seed)
         self.api.register(job_kind())
-        self.faults = FaultyApi(self.api, sleep=self.stepped.process("faults").sleep)
+        self.undecodable = Undecodable(self.api)
+        self.faults = FaultyApi(self.undecodable, sleep=self.stepped.process("faults").sleep)
         self.contract = Contract(self.api)
         self.assemblies: list[Assembly] = []
         self.controllers: list[Watched] = []
@@ -184,6 +186,14 @@ class Cluster(World):
         """Another restart policy, for all types."""
         specs = self.api.get(RAW_JOBS, Key(NAMESPACE, "train"))["spec"]["replicaSpecs"]
         self.edit(replicaSpecs=[{**part, "restartPolicy": policy} for part in specs])
+
+    def add_condition(self, type: str, status: str = "True", *, name: str = "train", time: str = "2026-01-01T00:00:00Z") -> None:
+        """Another writer adds a condition of its own to the status of a job, or changes it, and leaves all others as they are."""
+        job = self.api.get(RAW_JOBS, Key(NAMESPACE, name))
+        stored = job.get("status") or {}
+        new = {"type": type, "status": status, "reason": "Other", "message": "", "lastTransitionTime": time, "observedGeneration": 1}
+        kept = [found for found in stored.get("conditions", ()) if found["type"] != type]
+        self.api.replace_status(RAW_JOBS, Key(NAMESPACE, name), {**job, "status": {**stored, "conditions": [*kept, new]}})
 
     def status(self, name: str = "train") -> GenericJobStatus:
         """Where a job stands; nothing when there is none."""

@@ -18,15 +18,16 @@ def status(phase="Running", *, epoch=0, charged=0, uncharged=0, row=None, last=N
     return {"phase": phase, "epoch": epoch, "tasks": [task], **fields}
 
 
-def said(old, new, *, ends=(), gone=False, replicas=2, policy=None, **spec):
+def said(old, new, *, ends=(), gone=False, replicas=2, policy=None, had_pods=True, **spec):
     """What the model complains about, when rank 0 ended so in its present try."""
     spec = {"replicaSpecs": [{"type": "worker", "replicas": replicas, "restartPolicy": policy or {}}], **spec}
     before = Side(old)
     present = Try("u", "job-worker-0", before.epoch, before.attempt(("worker", 0)))
-    past = Past({present: list(ends)}, {present} if gone else set())
+    past = Past({present: list(ends)}, {present} if gone else set(), {"u"} if had_pods else set())
     return list(complaints(Change("u", "job", spec, before, Side(new), past)))
 
 
+PAUSED_UNSTARTED = {"runMode": {"pause": {"enabled": True}}, "had_pods": False}
 ONCE = {"policy": "OnFailure", "limit": 1}
 TOGETHER = {**ONCE, "scope": "Job"}
 
@@ -66,6 +67,11 @@ def test_what_may_happen():
     assert said(status(), status("Pending", epoch=1), gone=True, policy=TOGETHER) == []
     assert said(status(), status(epoch=1, pauseTime=NOW), suspend=True) == []
     assert said(status("Paused", epoch=1, pauseTime=NOW), status("Resuming", epoch=1, resumes=1)) == []
+    fresh = status("Paused", epoch=1, pauseTime=NOW, pausedBeforeStart=True)
+    assert said({}, fresh, suspend=True, had_pods=False) == []
+    assert said({}, fresh, suspend=True) == []  # a pod that nobody has seen yet
+    assert said(fresh, status("Resuming", epoch=1), had_pods=False) == []
+    assert said({}, status("Paused", epoch=1, pauseTime=NOW), runMode={"pause": {"enabled": True}}, had_pods=False) == []
     late = {"startTime": "2026-01-01T00:00:30Z", "completionTime": NOW}
     assert said(status(), status("Failed", **late), activeDeadlineSeconds=30) == []
 
@@ -82,6 +88,11 @@ def test_what_may_happen():
         ("somebody wants", status("Paused", pauseTime=NOW), status("Resuming", resumes=1), {"suspend": True}),
         ("not counted", status("Paused", pauseTime=NOW), status("Resuming"), {}),
         ("has not ended", status(), status(resumes=1), {}),
+        ("not counted", status("Paused", pauseTime=NOW, pausedBeforeStart=True), status("Resuming", resumes=1), {}),
+        ("for the first time", status(), status(pausedBeforeStart=True), {}),
+        ("for the first time", status(resumes=1), status("Paused", epoch=1, pauseTime=NOW, pausedBeforeStart=True), {"suspend": True}),
+        ("is to resume", {}, status("Paused", epoch=1, pauseTime=NOW), {"suspend": True, "had_pods": False}),
+        ("is to resume", status("Pending", observedGeneration=1), status("Paused", epoch=1, pauseTime=NOW), PAUSED_UNSTARTED),
         ("has succeeded", status(), status(succeeded="0"), {}),
         ("has succeeded", status(), status(succeeded="0"), {"ends": [FAILED]}),
         ("has failed", status(), status(failed="0"), {"ends": [FAILED], "policy": ONCE}),

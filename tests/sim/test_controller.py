@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from genericjob.api.names import MANAGER
+from genericjob.api.names import CONDITION_TYPES, MANAGER
 from genericjob.jobs import applying
 from genericjob.reconcile.errors import ApiError
 from genericjob.reconcile.resources import RAW_PODS, Key
@@ -12,6 +12,7 @@ from sim.jobs import NAMESPACE, RAW_JOBS, Cluster
 from sim.node import FOREVER, Program
 from sim.scenarios import TRAIN, ranks
 
+FORBIDDEN = ApiError(403, "Forbidden", "exceeded quota")
 WEBHOOK = ApiError(500, "InternalError", "failed calling webhook: no endpoints available", unknown=True)
 
 
@@ -78,6 +79,23 @@ def test_what_is_merely_shown_is_written_once_a_second_at_most():
         assert all(later - earlier >= 1 for earlier, later in pairwise(times[:-2]))
 
 
+def test_a_pod_that_could_not_be_deleted_does_not_wait_for_creates_that_are_refused_at_the_same_time():
+    refused = ": refused create pods default/train-worker-1"
+    with forever() as cluster:
+        cluster.faults.refuse(FORBIDDEN, "create", resource=RAW_PODS, times=10**6, when=lambda call: b"worker-1" in call.body)
+        cluster.controller(latency=1.0)
+        cluster.submit(types={"worker": 2}, restart={"policy": "OnFailure", "limit": 3})
+        cluster.stepped.advance(900)
+        before = moments(cluster, refused)
+        cluster.stepped.advance(before[-1] + 300 - 0.2 - cluster.stepped.monotonic())
+        cluster.faults.refuse(FORBIDDEN, "delete", resource=RAW_PODS)
+        cluster.node.kill("train-worker-0", 1)  # its restart is stored in the second in which the next create is due
+        cluster.stepped.advance(30)
+        assert len(moments(cluster, refused)) == len(before) + 1
+        assert len(moments(cluster, ": refused delete pods default/train-worker-0: 403")) == 1
+        assert "train-worker-0" not in cluster.pods()
+
+
 def test_jobs_that_were_there_before_do_not_delay_a_new_one():
     with forever() as cluster:
         for number in range(30):
@@ -136,6 +154,52 @@ def test_a_spec_that_cannot_work_is_told_once_and_not_tried():
         assert cluster.events() == {"InvalidSpec"}
 
 
+def test_nothing_is_remembered_of_deleted_pods_that_a_job_with_an_invalid_spec_has_accounted_for():
+    name = "j" * 54
+    with forever() as cluster:
+        cluster.controller()
+        cluster.submit(name, types={"worker": 2})
+        cluster.reach_phase("Running", name)
+        for pod in cluster.pods():
+            cluster.api.patch(RAW_PODS, Key(NAMESPACE, pod), {"metadata": {"finalizers": ["example.com/slow"]}})
+        cluster.edit(name, runMode={"pause": {"enabled": True}})
+        cluster.reach(lambda: all("deletionTimestamp" in pod["metadata"] for pod in cluster.api.list(RAW_PODS).items))
+        specs = cluster.api.get(RAW_JOBS, Key(NAMESPACE, name))["spec"]["replicaSpecs"]
+        cluster.edit(name, replicaSpecs=[{**specs[0], "type": "workers"}])  # names have one character too many now
+        cluster.reach(lambda: initialized(cluster, name)["reason"] == "InvalidSpec")
+        for pod in cluster.pods():
+            cluster.api.patch(RAW_PODS, Key(NAMESPACE, pod), {"metadata": {"finalizers": None}})
+        cluster.stepped.advance(60)
+        assert cluster.pods() == []
+        assert cluster.assemblies[0].departures.size == 0
+
+
+@pytest.mark.parametrize("time", ["2026-01-01T08:00:00.123456789+08:00", "0000-01-01T00:00:00Z"])
+def test_conditions_of_other_writers_stay_as_they_are_and_cause_no_write(time):
+    with Cluster(1, ranks(worker_0=Program(30.0), other=FOREVER)) as cluster:
+        controller = cluster.controller()
+        cluster.submit(types={"worker": 2}, successRules=[{"worker": [0]}], cleanUpPolicy="All")
+        cluster.add_condition("QuotaReserved", time=time)  # before the controller has stored anything
+        cluster.reach_running()
+        cluster.stepped.advance(10)
+        before = controller.writes
+        cluster.add_condition("example.com/Seen", "Unknown", time=time)
+        cluster.add_condition("QuotaReserved", "False", time=time)
+        cluster.stepped.advance(10)
+        assert controller.writes == before, "7: what others say about a job is no reason to write"
+        cluster.pause()
+        cluster.reach_phase("Paused")
+        cluster.resume()
+        cluster.reach_phase("Succeeded")
+        found = cluster.api.get(RAW_JOBS, TRAIN)["status"]["conditions"]
+        assert [(each["type"], each["status"], each["lastTransitionTime"]) for each in found[6:]] == [
+            ("example.com/Seen", "Unknown", time),
+            ("QuotaReserved", "False", time),
+        ]
+        assert {each["observedGeneration"] for each in found[6:]} == {1}
+        assert [each["type"] for each in found[:6]] == list(CONDITION_TYPES)
+
+
 def test_a_status_that_cannot_be_read_is_told_and_nothing_is_run():
     with forever() as cluster:
         cluster.submit(types={"worker": 1})
@@ -176,20 +240,6 @@ def test_many_ranks_are_created_in_parts_and_an_end_in_between_is_heeded(monkeyp
         cluster.stepped.reach(lambda: cluster.phase() == "Running")
         assert len(cluster.pods()) == 45
         assert len([line for line in cluster.stepped.trace if ": after create services" in line]) == 45
-
-
-def test_large_bodies_are_not_held_all_at_once(monkeypatch):
-    monkeypatch.setattr(applying, "BYTES_AT_A_TIME", 30_000)
-    with forever() as cluster:
-        cluster.controller()
-        command = {"spec": {"containers": [{"name": "main", "image": "i", "command": ["x" * 10_000]}]}}
-        cluster.submit(types={"worker": 7}, template=command)
-        cluster.stepped.reach(lambda: cluster.phase() == "Running")
-        lines = [line for line in cluster.stepped.trace if "create pods" in line or "event ADDED pods" in line]
-        begun = [number for number, line in enumerate(lines) if ": before create pods" in line]
-        assert len(begun) == 7
-        # The third create waits until the caches have seen the first two.
-        assert sum("event ADDED pods" in line and "controller/" in line for line in lines[: begun[2]]) == 2
 
 
 def test_a_job_that_waits_for_its_predecessor_asks_once_per_pod_that_goes():

@@ -23,6 +23,8 @@ from sim.scheduler import Stepped
 
 T = TypeVar("T")
 
+OWNED = frozenset(("pods", "services", "podgroups"))
+"""What jobs own, and admission may take long to let in."""
 Commit = Callable[[list[Call]], Iterable[Call]]
 """Which of the writes on their way reach the server although their sender is dead, and in which order."""
 
@@ -59,6 +61,8 @@ class SteppedApi(Passing):
         """How many writes reached the server, or were about to when the process crashed."""
         self.latency = 0.0
         """Seconds that a write is on its way at most. With some of it, whoever may send several at a time does."""
+        self.admission = 0.0
+        """Seconds that a create of what a job owns is on its way at most, where that is longer."""
         self.reading = 0.0
         """Seconds that the answer to a read is on its way, at most: it is old when it arrives."""
         self._process = process
@@ -109,8 +113,8 @@ class SteppedApi(Passing):
         self._under_way[thread] = call, do
         try:
             self._process.pause(f"before {words}")
-            if self.latency:
-                self._process.sleep(self.latency * (0.5 + 0.5 * self._process.random()))
+            if latency := max(self.latency, self.admission if call.verb == "create" and call.resource.plural in OWNED else 0.0):
+                self._process.sleep(latency * (0.5 + 0.5 * self._process.random()))
             self.writes = number = self.writes + 1
             self._crash_if(number, "before")
         finally:

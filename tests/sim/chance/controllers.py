@@ -3,11 +3,13 @@
 Who leads is said by a step (`appointing.py`) or by an election (`electing.py`).
 """
 
+import math
 from abc import ABC, abstractmethod
 from collections import Counter
 from functools import partial
 from typing import Literal
 
+from genericjob.reconcile.passing import Call
 from sim.chance.coverage import mode_of
 from sim.chance.hostile import Hostile, Mortal, Write
 from sim.chance.trouble import Will
@@ -17,7 +19,7 @@ from sim.jobs import RAW_JOBS
 class Controllers(ABC):
     """Controllers on a cluster, one of which leads."""
 
-    RECOVERY = 10.0
+    RECOVERY = 35.0
     """Seconds after which whoever is dead has a successor, and what was late has arrived."""
 
     def __init__(self, cluster: Hostile, latency: float) -> None:
@@ -28,7 +30,7 @@ class Controllers(ABC):
         """How often which fault met a job in which mode."""
         self.crashes = 0
         self.controllers: list[Mortal] = []
-        self._latency, self._reading = latency, 0.0
+        self._latency, self._admission, self._reading = latency, 0.0, 0.0
         self._jumps = [0.0]
 
     @property
@@ -79,7 +81,8 @@ class Controllers(ABC):
     # -------------------------------------------------------------------------------------------- inside
 
     def _enrol(self, found: Mortal) -> None:
-        found.latency, found.reading, found.bequeath = self._latency, self._reading, self._bequeath
+        found.latency, found.admission, found.reading = self._latency, self._admission, self._reading
+        found.bequeath = self._bequeath
         self.controllers.append(found)
 
     def _condemn(self, will: Will, writes: int, when: Literal["before", "after"]) -> None:
@@ -97,8 +100,13 @@ class Controllers(ABC):
         self.crashes += 1
         for number, write in enumerate(writes):
             if number in dead.will.arrive:
-                self.cluster.agenda.after(dead.will.late / (number + 1), partial(self._arrives, dead, write))
+                late = min(dead.will.late / (number + 1), self._latest(dead, write[0]))
+                self.cluster.agenda.after(late, partial(self._arrives, dead, write))
         self.cluster.agenda.after(dead.will.down, self._succeed)
+
+    def _latest(self, dead: Mortal, call: Call) -> float:
+        """Seconds within which a write of a dead controller arrives, or not at all."""
+        return math.inf
 
     def _arrives(self, sender: Mortal, write: Write) -> None:
         """A write arrives that its sender has given up, or whose sender is dead."""

@@ -39,6 +39,10 @@ class Past:
     ends: dict[Try, list[End]] = field(default_factory=dict)
     gone: set[Try] = field(default_factory=set)
     """Pods that were asked to go, or went."""
+    owners: set[str] = field(default_factory=set)
+    """UIDs of the jobs that have, or had, pods."""
+    unreadable: bool = False
+    """Whether pods could not be decoded at some time: what they do is not known then."""
 
 
 @dataclass(frozen=True)
@@ -115,6 +119,16 @@ class Change:
     @property
     def pause_wanted(self) -> bool:
         return bool(self.spec.get("suspend") or ((self.spec.get("runMode") or {}).get("pause") or {}).get("enabled"))
+
+    @property
+    def created_paused(self) -> bool:
+        """Whether nobody has looked at the job before, and runMode.pause is on."""
+        return not self.old.observedGeneration and bool(((self.spec.get("runMode") or {}).get("pause") or {}).get("enabled"))
+
+    @property
+    def had_pods(self) -> bool:
+        """Whether the server has ever seen a pod of the job."""
+        return self.uid in self.past.owners
 
     @property
     def joint(self) -> int:

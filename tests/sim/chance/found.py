@@ -280,3 +280,12 @@ def a_lease_is_taken_at_the_moment_it_ends(run: Run) -> None:
     run.until(mode="Paused")
     run.wait(seconds=5.0)
     run.crash()
+
+
+@found(1, worker_0=(Program(seconds=0.0),))
+def a_pod_that_has_ended_and_cannot_be_decoded_stays(run: Run) -> None:
+    """Its phase was Unknown, so it was taken for one that runs again after its end, and was deleted."""
+    run.submit(types={"worker": 1})
+    run.until(mode="Running")
+    run.spoil(resource="pods", name="train-worker-0", seconds=1.0)
+    run.wait(seconds=0.0)

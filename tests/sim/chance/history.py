@@ -140,6 +140,7 @@ class Oracle(Contract):
 
     def _note(self, pod: Pod, *, gone: bool) -> None:
         found = Try(pod.owner_uid, pod.name, epoch(pod), attempt(pod))
+        self.past.owners.add(pod.owner_uid)
         if pod.phase in ENDED and pod.deleted is None:
             codes = frozenset(each.exit_code for each in pod.containers if each.exit_code)  # their programs have no others
             end = End(pod.phase, codes, disrupted(pod), pod.annotations.get(DEBUG_ANNOTATION) == "true")

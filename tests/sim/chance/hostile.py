@@ -6,6 +6,8 @@
         │
       faults ──── refusals and lost answers (`FaultyApi`)
         │
+     decoding ─── objects that cannot be decoded (`undecodable.py`)
+        │
       server
 
 What happens later without anybody doing it (a write that arrives late, a successor) stands in an agenda.
@@ -22,6 +24,7 @@ from genericjob.jobs.assembly import Assembly
 from genericjob.local.faults import FaultyApi
 from genericjob.reconcile.api import Api, Event, Watch
 from genericjob.reconcile.errors import ApiError
+from genericjob.reconcile.informer import Informer, Target
 from genericjob.reconcile.metrics import Metrics
 from genericjob.reconcile.passing import Call, Passing
 from sim.chance.history import Oracle
@@ -30,6 +33,7 @@ from sim.jobs import Cluster, Watched, job_kind
 from sim.node import Node, Script
 from sim.processes import Process
 from sim.scheduler import Stepped
+from sim.undecodable import Undecodable
 from sim.world import World
 
 T = TypeVar("T")
@@ -155,10 +159,18 @@ class Mortal(Watched):
 
     def _take_over(self) -> None:
         for informer in self.assembly.informers:
-            while not informer.catch_up(60.0):
-                self._process.sleep(1.0)
+            target = self._target(informer)
+            while not informer.reach(target, 60.0):
+                pass
         self.assembly.recorder.start()
         self.assembly.controller.start()
+
+    def _target(self, informer: Informer[Any]) -> Target:
+        while True:
+            try:
+                return informer.target()
+            except ApiError:
+                self._process.sleep(1.0)
 
 
 class Hostile(Cluster):
@@ -167,7 +179,8 @@ class Hostile(Cluster):
     def __init__(self, seed: int, script: Script) -> None:
         World.__init__(self, seed)
         self.api.register(job_kind())
-        self.faults = FaultyApi(self.api, sleep=self.stepped.process("faults").sleep)
+        self.undecodable = Undecodable(self.api)
+        self.faults = FaultyApi(self.undecodable, sleep=self.stepped.process("faults").sleep)
         self.contract = self.oracle = Oracle(self.api, self.stepped.now)
         self.assemblies: list[Assembly] = []
         self.agenda = Agenda(self.stepped)

@@ -134,6 +134,8 @@ class _Making:
         meanwhile = [self._fault()] if self._maybe(0.45) else []
         if self._elected and self._maybe(0.4):
             (armed if self._maybe(0.6) else meanwhile).append(self._loss())
+            # BEFORE THE LOSS: then creates are on their way when it happens, and arrive when somebody else leads.
+            armed = [step("slow_admission", seconds=25.0), *armed] if self._maybe(0.4) else armed
         seen = [step("until", name=self._name, mode=mode)] if mode and self._maybe(0.75) else [self._moment()]
         return [*armed, *causes, *seen, *meanwhile, *([self._moment()] if self._maybe(0.6) else [])]
 
@@ -162,11 +164,18 @@ class _Making:
             (1, lambda: ([self._submit()], "Running")),
             (2, lambda: ([], "Running")),
             (1, lambda: ([step("install")], "")),
+            (1, lambda: ([self._condition()], "")),
         )
         return self._one_of(pick)
 
     def _edit(self, **spec: Any) -> Step:
         return step("edit", name=self._name, **spec)
+
+    def _condition(self) -> Step:
+        """Of another writer; the year 0 passes the server's schema, and Python cannot represent it."""
+        time = self._random.choice(("2026-01-01T00:00:00Z", "2026-01-01T08:00:00.123456789+08:00", "0000-01-01T00:00:00Z"))
+        type, status = self._random.choice(("QuotaReserved", "example.com/Seen")), self._random.choice(("True", "False", "maybe"))
+        return step("condition", name=self._name, type=type, status=status, time=time)
 
     def _change(self) -> Step:
         pick: tuple[tuple[float, Callable[[], Step]], ...] = (
@@ -200,7 +209,9 @@ class _Making:
 
     def _armed(self) -> Step:
         """Something that will go wrong when the controller does something."""
-        return self._one_of(((4, self._refuse), (4, self._lose_answers), (6, self._crash), (2, self._switch), (3, self._late_stream)))
+        return self._one_of(
+            ((4, self._refuse), (4, self._lose_answers), (6, self._crash), (2, self._switch), (3, self._late_stream), (2, self._spoil))
+        )
 
     def _late_stream(self) -> Step:
         which = self._random.choice(("pods", "pods", "genericjobs", "services", ""))
@@ -213,6 +224,7 @@ class _Making:
             (5, self._refuse),
             (5, self._lose_answers),
             (2, lambda: step("slow", seconds=self._random.choice((0.0, 0.1, 1.0, 4.0)))),
+            (1, lambda: step("slow_admission", seconds=self._random.choice((0.0, 5.0, 15.0, 25.0)))),
             (1, lambda: step("slow_reads", seconds=self._random.choice((0.2, 1.0, 4.0)))),
             (2, lambda: step("cut")),
             (2, lambda: step("forget")),
@@ -223,17 +235,28 @@ class _Making:
             (7, self._crash),
             (1, lambda: step("standby")),
             (3, self._switch),
+            (3, self._spoil),
             (1, lambda: step("jump", seconds=self._random.choice((-far, -30.0, -2.0, 2.0, 30.0, far)))),
         )
         return self._one_of(pick)
+
+    def _spoil(self) -> Step:
+        resource = self._random.choice(("genericjobs", "genericjobs", "pods", "pods", "services"))
+        name = self._name if resource == "genericjobs" else self._pod()
+        return step("spoil", resource=resource, name=name, seconds=self._random.choice((0.5, 3.0, 10.0, 30.0)))
 
     def _loss(self) -> Step:
         """One of the ways to lose a lease, or nearly."""
         writes, late = self._random.choice((0, 1, 1, 2, 3)), self._late()
         pick: tuple[tuple[float, Callable[[], Step]], ...] = (
             (4, lambda: step("freeze", seconds=self._random.choice((3.0, 12.0, 16.0, 25.0, 40.0)), writes=writes)),
-            (3, lambda: step("terminate")),
-            (3, lambda: step("cut_off", seconds=self._random.choice((5.0, 12.0, 25.0)), arrive=self._some(), late=late, writes=writes)),
+            (3, lambda: step("terminate", arrive=self._some(), late=late)),
+            (
+                3,
+                lambda: step(
+                    "cut_off", seconds=self._random.choice((5.0, 12.0, 25.0, 40.0)), arrive=self._some(), late=late, writes=writes
+                ),
+            ),
             (1, lambda: step("refuse_lease", code=self._random.choice((0, 409, 429, 500, 503)), **self._lease_trouble())),
             (1, lambda: step("lose_lease_answers", **self._lease_trouble())),
         )
@@ -281,7 +304,8 @@ class _Making:
         return tuple(number for number in range(6) if self._maybe(0.5))
 
     def _late(self) -> float:
-        return self._random.choice((0.0, 0.0, 0.3, 1.5, 4.5))
+        """Creates may be very late; of other writes those of a leader arrive in time or not at all."""
+        return self._random.choice((0.0, 0.3, 1.5, 4.5, 25.0, 25.0) if self._elected else (0.0, 0.0, 0.3, 1.5, 4.5))
 
     def _one_of(self, pick: tuple[tuple[float, Callable[[], T]], ...]) -> T:
         return self._random.choices([make for _, make in pick], [weight for weight, _ in pick])[0]()

@@ -56,12 +56,13 @@ def _phase(change: Change) -> Iterator[str]:
     old, new = change.old, change.new
     resumed = old.paused and not new.paused  # its rules may have been changed meanwhile
     allowed = {
-        "Pending": old.phase == "Pending" or change.joint > 0,
+        "Pending": old.phase in ("Pending", "Unknown") or change.joint > 0,
+        "Unknown": change.past.unreadable and old.phase != "Paused" and old.phase not in FINAL,
         "Running": old.phase != "Paused" and old.phase not in FINAL,
         "Paused": new.paused,
         "Resuming": old.phase in ("Paused", "Resuming") or old.paused,
-        "Succeeded": old.phase in ("Succeeded", "Pending", "Running", "Resuming") or resumed,
-        "Failed": old.phase in ("Failed", "Pending", "Running", "Resuming") or resumed,
+        "Succeeded": old.phase in ("Succeeded", "Pending", "Running", "Resuming", "Unknown") or resumed,
+        "Failed": old.phase in ("Failed", "Pending", "Running", "Resuming", "Unknown") or resumed,
     }
     if not allowed.get(new.phase, False):
         yield f"a job that was {old.phase} is {new.phase}"
@@ -71,8 +72,12 @@ def _pause(change: Change) -> Iterator[str]:
     old, new = change.old, change.new
     if new.paused and not old.paused and not change.pause_wanted:
         yield "a pause begins that nobody wants"
-    if old.paused and not new.paused and (change.pause_wanted or new.resumes != old.resumes + 1):
+    if old.paused and not new.paused and (change.pause_wanted or new.resumes != old.resumes + (not old.pausedBeforeStart)):
         yield "a pause ends that somebody wants, or is not counted"
+    if new.pausedBeforeStart and (not new.paused or old.resumes or old.lastJobRestart or any(map(old.attempt, change.replicas))):
+        yield "a job that has started, or is not paused, is to start for the first time"
+    if new.paused and not old.paused and not new.pausedBeforeStart and not change.had_pods and not change.created_paused:
+        yield "a job that has had no pod, and was not created with runMode.pause, is to resume"
     if old.paused == new.paused and new.resumes != old.resumes:
         yield "the end of a pause is counted that has not ended"
 

@@ -76,6 +76,12 @@ class Run(Controllers):
         with suppress(ApiError):
             self.api.delete(RAW_SERVICES, Key(NAMESPACE, name))
 
+    def condition(self, name: str = "train", **condition: str) -> None:
+        """Another writer, such as a queueing system, stores a condition of its own."""
+        self._hit("condition of others", name)
+        with suppress(ApiError):
+            self.cluster.add_condition(name=name, **condition)
+
     def install(self) -> None:
         """An administrator installs the T9k scheduler."""
         with suppress(ApiError):
@@ -126,12 +132,26 @@ class Run(Controllers):
         for found in self.controllers:
             found.latency = seconds
 
+    def slow_admission(self, seconds: float) -> None:
+        """Creates of what jobs own take so long, at most, from now on: a webhook does."""
+        self._hit("slow admission")
+        self._admission = seconds
+        for found in self.controllers:
+            found.admission = seconds
+
     def slow_reads(self, seconds: float) -> None:
         """Answers to reads take so long, at most, from now on."""
         self._hit("slow reads")
         self._reading = seconds
         for found in self.controllers:
             found.reading = seconds
+
+    def spoil(self, resource: str, name: str, seconds: float) -> None:
+        """An object becomes one that controllers cannot decode, for a while."""
+        if self.cluster.undecodable.spoil(RESOURCES[resource], Key(NAMESPACE, name)):
+            self._hit(f"{resource} unreadable", name)
+            self.cluster.oracle.past.unreadable |= resource == "pods"
+            self.cluster.agenda.after(seconds, self.cluster.undecodable.mend)
 
     # -------------------------------------------------------------------------------------------- streams
 
@@ -198,7 +218,9 @@ class Run(Controllers):
         """Everything is well from now on, and users clean up what nobody owns."""
         cluster, self.calm = self.cluster, True
         cluster.faults.heal()
+        cluster.undecodable.mend()
         self.slow(0.0)
+        self.slow_admission(0.0)
         self.slow_reads(0.0)
         self._mend()
         self.node.back()

@@ -9,9 +9,9 @@ should notice, and the scenarios to try first. A mutant that nothing catches say
 changes are of no use.
 """
 
-from sim.mutants import caches, charges, commits, ends, leaders, owners, pauses, shown
+from sim.mutants import caches, charges, commits, deadlines, ends, leaders, owners, pauses, shown, turns, undecodable
 from sim.mutants.switch import MUTANTS, Mutant, StaleMutantError
 
 __all__ = ["MUTANTS", "THEMES", "Mutant", "StaleMutantError"]
 
-THEMES = (commits, owners, charges, pauses, ends, shown, caches, leaders)
+THEMES = (commits, owners, charges, pauses, ends, shown, caches, leaders, deadlines, turns, undecodable)

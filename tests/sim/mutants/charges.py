@@ -4,14 +4,14 @@ from genericjob.api.spec import RestartPolicy
 from genericjob.jobs.course import Course
 from genericjob.jobs.decide import _missing
 from genericjob.jobs.ledger import Entries, Ledger, back_off
-from genericjob.jobs.restarts import _all_old, _by_policy, _ends, _says_nothing, disrupted, settle
+from genericjob.jobs.restarts import _all_old, _by_policy, _ends, disrupted, says_nothing, settle
 from sim.mutants.switch import edit, mutant
 
 mutant(
     "charges_a_disruption",
     "4",
     "A rank pays for having been in the way.",
-    edit(_says_nothing, " or disrupted(pod)", ""),
+    edit(says_nothing, " or disrupted(pod)", ""),
     first=("a_disruption_is_not_charged",),
 )
 mutant(

@@ -1,7 +1,8 @@
 """Mutants that forget, or remember too late: status is the commit point."""
 
+from genericjob.jobs.assembly import Assembly
 from genericjob.jobs.controller import JobController
-from genericjob.jobs.departures import Departures
+from genericjob.jobs.departures import Accounts, Departures
 from genericjob.jobs.observe import _Looking
 from genericjob.reconcile.own_writes import OwnWrites
 from sim.mutants.switch import edit, mutant
@@ -75,10 +76,25 @@ mutant(
     first=("test_an_end_that_was_seen_counts_although_the_pod_is_deleted_before_it_could_be_stored",),
 )
 mutant(
+    "keeps_departures_while_it_stands_by",
+    "8",
+    "A standby remembers every pod that went, although the leader has stored how it ended.",
+    edit(Assembly._job_changed, "self._sweeper.job(change.new)", "pass"),
+    edit(Assembly._pod_changed, "self._sweeper.pod(change.old)", "pass"),
+    first=("test_a_standby_forgets_pods_that_a_stored_status_accounts_for[All]",),
+)
+mutant(
+    "forgets_on_a_standby_what_is_not_stored",
+    "3",
+    "A standby drops the end of a deleted pod before the leader has stored it.",
+    edit(Accounts.cover, "return account is not None and", "return True or"),
+    first=("test_who_takes_over_remembers_ends_that_its_predecessor_could_not_store",),
+)
+mutant(
     "keeps_departures_for_ever",
     "7",
     "What was remembered of a pod that is gone stays when its job goes.",
-    edit(Departures.forget, "self._by_owner.pop(owner_uid, None)", "pass"),
-    edit(Departures.settle, "if pod.uid not in pods", "if True"),
+    edit(Departures.forget, "self._size -= len(self._by_owner.pop(owner_uid, ()))", "pass"),
+    edit(Departures.settle, "if pod.uid in pods", "if False"),
     first=("test_nothing_is_remembered_of_a_job_that_is_gone",),
 )

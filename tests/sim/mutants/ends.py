@@ -26,7 +26,7 @@ mutant(
     "is_content_with_any_rank",
     "",
     "A rule fires when one of its ranks has ended so.",
-    edit(_covers, "ranks <= outcomes.get(type, frozenset())", "ranks & outcomes.get(type, frozenset())"),
+    edit(_covers, "outcomes.get(type, _NOBODY).issuperset(ranks)", "outcomes.get(type, _NOBODY).intersection(ranks)"),
     first=("a_finished_pod_is_deleted",),
 )
 mutant(
@@ -72,7 +72,7 @@ mutant(
     "cleans_up_finished_pods",
     "",
     "Under the policy Unfinished the finished pods go as well, with their logs.",
-    edit(to_clean_up, 'and (policy == "All" or pod.phase not in FINISHED)', ""),
+    edit(to_clean_up, 'and (policy == "All" or unfinished(pod))', ""),
     first=("finished_pods_stay",),
 )
 mutant(
@@ -100,7 +100,7 @@ mutant(
     "keeps_pods_of_ranks_that_have_ended",
     "3",
     "A rank that has an outcome and gets another pod by a late write runs again.",
-    edit(run_again, "if pod is not None and pod.phase", "if False and pod.phase"),
+    edit(run_again, "if pod is not None and unfinished(pod)", "if False and unfinished(pod)"),
     first=("a_pod_comes_for_a_rank_that_has_ended",),
 )
 mutant(

@@ -1,7 +1,7 @@
 """Mutants that write although they lead no more."""
 
 from genericjob.jobs.assembly import Assembly
-from genericjob.reconcile.fence import Fenced
+from genericjob.reconcile.fence import Fence
 from genericjob.reconcile.informer import Informer
 from genericjob.reconcile.lease import Elector
 from genericjob.reconcile.lease_claim import Claim
@@ -12,7 +12,8 @@ mutant(
     "writes_without_leading",
     "10",
     "The fence lets everything through.",
-    edit(Fenced.through, "not self._allowed()", "False"),
+    edit(Fence.begin, "self._allowed()", "True"),
+    edit(Fence.is_open, "self._allowed()", "True"),
     first=("test_who_leads_no_more_sends_nothing",),
 )
 mutant(
@@ -33,7 +34,7 @@ mutant(
     "takes_over_before_it_has_caught_up",
     "10",
     "A standby whose caches lag behind begins with what it knows, and not with what its predecessor has written.",
-    edit(Informer.catch_up, "wanted = self._hurry(deadline)", "return True"),
+    edit(Informer.reach, "for namespace, version in target.items():", "return True\n    for namespace, version in target.items():"),
     first=("test_who_takes_over_knows_first_what_its_predecessor_knew",),
 )
 mutant(
@@ -42,6 +43,13 @@ mutant(
     "A process that was elected goes to work at once.",
     edit(Process._run, "self._be_elected, self._catch_up,", "self._be_elected,"),
     first=("test_who_takes_over_a_process_knows_first_what_its_predecessor_knew",),
+)
+mutant(
+    "asks_for_a_new_target_at_each_try",
+    "10",
+    "A new leader wants to reach what the server has at each try, and not what it had at the election.",
+    edit(Process._reach_the_server, "informer.target() if target is None else target", "informer.target()"),
+    first=("test_a_new_leader_begins_although_lists_take_longer_than_a_try_and_the_server_moves_on",),
 )
 mutant(
     "leads_until_it_is_told_otherwise",

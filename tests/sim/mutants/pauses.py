@@ -7,7 +7,7 @@ from genericjob.jobs.ends import deadline
 from genericjob.jobs.modes import mode_of
 from genericjob.jobs.observe import Observation, _Looking, observe
 from genericjob.jobs.pods import compile_pods
-from genericjob.jobs.restarts import _ends, _says_nothing
+from genericjob.jobs.restarts import _ends, says_nothing
 from sim.mutants.switch import edit, mutant
 
 mutant(
@@ -90,6 +90,20 @@ mutant(
     first=("a_pause_and_on",),
 )
 mutant(
+    "takes_a_first_start_for_a_resume",
+    "",
+    "A job that a queue has created suspended starts with the command of a job that goes on.",
+    edit(_paused, "before_start=not started and not _created_paused(job)", "before_start=False"),
+    first=("a_queue_admits_a_job_and_takes_it_back",),
+)
+mutant(
+    "takes_a_resume_for_a_first_start",
+    "",
+    "A job that is created with runMode.pause starts with its own command.",
+    edit(_paused, "before_start=not started and not _created_paused(job)", "before_start=not started"),
+    first=("created_with_a_pause_and_resumed",),
+)
+mutant(
     "keeps_services_of_nobody",
     "",
     "The service of a rank that is no more stays.",
@@ -114,7 +128,7 @@ mutant(
     "asks_what_the_debugged_did",
     "4",
     "The end of a program that is debugged counts, and rules are asked.",
-    edit(_says_nothing, 'pod.annotations.get(DEBUG_ANNOTATION) == "true" or ', ""),
+    edit(says_nothing, 'pod.annotations.get(DEBUG_ANNOTATION) == "true" or ', ""),
     edit(_verdict, "if not job.spec.debugged and (ended", "if (ended"),
     first=("a_debugged_program_exits",),
 )

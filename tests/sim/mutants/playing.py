@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from sim import test_controller, test_genericjob, test_leading
+from sim import test_controller, test_fairness, test_genericjob, test_leading, test_requests, test_undecodable
 from sim.chance.found import FOUND
 from sim.chance.making import schedule
 from sim.chance.schedules import Schedule
@@ -44,7 +44,8 @@ class Run:
 def everything() -> dict[str, Run]:
     """All scenarios without disturbance, and all promises, by their names."""
     runs = [Run(str(found), partial(_undisturbed, found), found) for found in SCENARIOS]
-    promises = [found for module in (test_controller, test_genericjob, test_leading) for found in _promises(module)]
+    modules = (test_controller, test_fairness, test_genericjob, test_leading, test_requests, test_undecodable)
+    promises = [found for module in modules for found in _promises(module)]
     found = [Run(str(one), partial(_schedule, one.schedule, one.script)) for one in FOUND]
     return {run.name: run for run in (*runs, *promises, *found)}
 

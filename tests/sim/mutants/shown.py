@@ -1,7 +1,11 @@
 """Mutants of what people are shown."""
 
+from genericjob.jobs.applying import Applied
 from genericjob.jobs.controller import JobController
+from genericjob.jobs.pods import _without_links
 from genericjob.jobs.refusals import Refusals
+from genericjob.jobs.resource import _read, status_body
+from genericjob.jobs.services import _leads_elsewhere
 from genericjob.jobs.status import _condition
 from genericjob.jobs.tasks import tasks_of
 from genericjob.jobs.waiting import _each
@@ -28,6 +32,20 @@ mutant(
     "The time of a condition is that of the last look.",
     edit(_condition, "before.last_transition_time if before and before.status == status else now", "now"),
     first=("rank_zero_decides",),
+)
+mutant(
+    "drops_conditions_of_others",
+    "6",
+    "A status that is stored has the conditions of this controller only.",
+    edit(status_body, "if others := of_others(stored.status):", "if others := ():"),
+    first=("test_conditions_of_other_writers_stay_as_they_are_and_cause_no_write[2026-01-01T08:00:00.123456789+08:00]",),
+)
+mutant(
+    "takes_conditions_of_others_for_a_change",
+    "7",
+    "A condition that another writer adds makes the controller write its status again.",
+    edit(_read, "own(_status.decode(status))", "_status.decode(status)"),
+    first=("test_conditions_of_other_writers_stay_as_they_are_and_cause_no_write[2026-01-01T08:00:00.123456789+08:00]",),
 )
 mutant(
     "writes_at_every_look",
@@ -57,4 +75,25 @@ mutant(
     edit(Refusals.wait, "max(0.0, found.until - now) if found", "0.0 if found"),
     edit(Refusals.note, "return wait", "return 0.01"),
     first=("a_quota_is_raised",),
+)
+mutant(
+    "waits_for_the_last_of_all_refusals",
+    "8",
+    "A pod that could not be deleted is tried again when everything else is.",
+    edit(Applied.merged, "min(waits, default=None)", "max(waits, default=None)"),
+    first=("test_a_pod_that_could_not_be_deleted_does_not_wait_for_creates_that_are_refused_at_the_same_time",),
+)
+mutant(
+    "links_every_service",
+    "",
+    "Every container has variables for every service of its namespace.",
+    edit(_without_links, "SERVICE_LINKS: False", "SERVICE_LINKS: True"),
+    first=("replicas_with_addresses",),
+)
+mutant(
+    "wastes_addresses",
+    "",
+    "Services that are only names take a cluster address each.",
+    edit(_leads_elsewhere, '(None, 0, "", port.port)', '(None, 0, "")'),
+    first=("replicas_with_names_alone",),
 )

@@ -9,7 +9,7 @@ from itertools import pairwise
 from genericjob.jobs.podgroups import POD_GROUPS
 from genericjob.reconcile.errors import ApiError
 from genericjob.reconcile.passing import Call, Verb
-from genericjob.reconcile.resources import RAW_PODS, Key
+from genericjob.reconcile.resources import RAW_PODS, RAW_SERVICES, Key
 from sim.jobs import NAMESPACE, Cluster
 from sim.node import FOREVER, Program
 from sim.scenarios.ends import FIRST, MIXED, arrive
@@ -63,7 +63,7 @@ def a_user_changes_his_mind_at_the_same_moment(cluster: Cluster) -> None:
     """The job is not resumed for a wish that was taken back before that was stored."""
     cluster.submit(types={"worker": 2}, suspend=True)
     cluster.reach_phase("Paused")
-    just_before(cluster, "replace_status", b'"resumes":1', lambda: cluster.edit(suspend=True))
+    just_before(cluster, "replace_status", b'"phase":"Resuming"', lambda: cluster.edit(suspend=True))
     cluster.edit(suspend=False)
     cluster.stepped.advance(20)
 
@@ -142,6 +142,27 @@ def a_pod_goes_while_watches_are_broken(cluster: Cluster) -> None:
     cluster.api.compact()
     cluster.api.catch_up()
     cluster.reach(lambda: cluster.node.table.runs("train-worker-0") == 2)
+
+
+# ------------------------------------------------------------------------------------------------ services
+
+
+@scenario("Running", ranks(other=FOREVER))
+def replicas_with_addresses(cluster: Cluster) -> None:
+    """A targetPort other than the port: services have addresses, and containers no variables for them."""
+    cluster.submit(types={"worker": 1}, service={"ports": [{"port": 80, "targetPort": 8080}]})
+    cluster.reach_phase("Running")
+    assert all(each["spec"]["clusterIP"] != "None" for each in cluster.api.list(RAW_SERVICES, NAMESPACE).items), "services need addresses"
+    links = [each["spec"]["enableServiceLinks"] for each in cluster.api.list(RAW_PODS, NAMESPACE).items]
+    assert links == [False], "every container has variables for every service"
+
+
+@scenario("Running", ranks(other=FOREVER))
+def replicas_with_names_alone(cluster: Cluster) -> None:
+    """The same port on both sides: services take no address."""
+    cluster.submit(types={"worker": 2}, service={"ports": [{"port": 80, "targetPort": 80}]})
+    cluster.reach_phase("Running")
+    assert all(each["spec"]["clusterIP"] == "None" for each in cluster.api.list(RAW_SERVICES, NAMESPACE).items), "addresses are wasted"
 
 
 # ------------------------------------------------------------------------------------------------ restarts

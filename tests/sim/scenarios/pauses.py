@@ -45,9 +45,9 @@ def a_change_of_mind_on_the_way_to_a_pause(cluster: Cluster) -> None:
 @scenario("Paused", ranks(other=SLOW), "Paused", "Resuming", epoch=2, resumes=1)
 def a_change_of_mind_on_the_way_back(cluster: Cluster) -> None:
     """Those that have come go again."""
-    cluster.submit(types={"worker": 2}, suspend=True)
+    cluster.submit(types={"worker": 2}, runMode={"pause": {"enabled": True}})
     cluster.reach_phase("Paused")
-    cluster.edit(suspend=False)
+    cluster.resume()
     cluster.reach(lambda: cluster.status().pause_time is None)
     cluster.edit(suspend=True)
 
@@ -56,6 +56,31 @@ def a_change_of_mind_on_the_way_back(cluster: Cluster) -> None:
 def created_paused(cluster: Cluster) -> None:
     """Nothing is created."""
     cluster.submit(types={"worker": 2}, suspend=True)
+
+
+@scenario("Running", ranks(other=SLOW), "Paused", "Resuming", epoch=2, resumes=1, runs={"worker-0": 2})
+def a_queue_admits_a_job_and_takes_it_back(cluster: Cluster) -> None:
+    """Its first start is one; after a pause that ended pods it resumes."""
+    cluster.submit(types={"worker": 2}, suspend=True, runMode={"pause": RESUME})
+    cluster.reach_phase("Paused")
+    cluster.edit(suspend=False)
+    cluster.reach_running()
+    assert cluster.commands() == {"run"}
+    cluster.edit(suspend=True)
+    cluster.reach_phase("Paused")
+    cluster.edit(suspend=False)
+    cluster.reach_running()
+    assert cluster.commands() == {"resume"}
+
+
+@scenario("Running", ranks(other=FOREVER), "Paused", "Resuming", epoch=1, resumes=1, runs={"worker-0": 1})
+def created_with_a_pause_and_resumed(cluster: Cluster) -> None:
+    """Who creates a job paused says with it how it is to start."""
+    cluster.submit(types={"worker": 2}, runMode={"pause": {**RESUME, "enabled": True}})
+    cluster.reach_phase("Paused")
+    cluster.resume()
+    cluster.reach_running()
+    assert cluster.commands() == {"resume"}
 
 
 @scenario("Running", ranks(other=FOREVER), "Paused", "Resuming", epoch=1, resumes=1)

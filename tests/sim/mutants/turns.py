@@ -1,0 +1,50 @@
+"""Mutants of fairness: whose turn it is, and for how long."""
+
+from genericjob.jobs.applying import Applier
+from genericjob.reconcile.queue import Queue
+from genericjob.reconcile.turns import Turns
+from sim.mutants.switch import edit, mutant
+
+mutant(
+    "never_ends_its_turn",
+    "8",
+    "A reconcile sends all its writes, however long each takes and whoever waits.",
+    edit(Applier.apply, "or not self._queue.crowded()", "or True"),
+    first=("test_large_jobs_that_are_paused",),
+)
+mutant(
+    "lets_large_jobs_go_first",
+    "8",
+    "A job whose writes were interrupted goes on before others have had their turn.",
+    edit(Queue._put, "low = low or key in self._unfinished", "low = low"),
+    first=("test_admission_that_takes_longer_than_a_turn",),
+)
+mutant(
+    "keeps_no_worker_for_small_jobs",
+    "8",
+    "All workers wait for the writes of large jobs.",
+    edit(Queue._next, "len(self._low_at_work) < self._share", "True"),
+    first=("test_admission_that_takes_longer_than_a_turn",),
+)
+mutant(
+    "serves_one_namespace_after_the_other",
+    "8",
+    "The jobs of a namespace wait for all those of another that came before them.",
+    edit(Turns.take, "self._groups.move_to_end(group)", "pass"),
+    edit(Queue._take, "self._full.add(group)", "pass"),
+    first=("test_a_hundred_large_jobs_of_one_namespace",),
+)
+mutant(
+    "takes_long_work_for_stuck",
+    "8",
+    "Writes that end do not count as progress, and a busy leader is restarted.",
+    edit(Queue.progress, "if key in self._progressed:", "if False:"),
+    first=("test_a_reconcile_that_gets_on_is_not_stuck_however_long_it_takes",),
+)
+mutant(
+    "lets_one_namespace_have_all_workers",
+    "8",
+    "Jobs of one namespace whose writes take long occupy every worker.",
+    edit(Queue._take, "self._full.add(group)", "pass"),
+    first=("test_small_jobs_of_one_namespace_behind_admission_that_takes_long",),
+)
