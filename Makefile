@@ -101,12 +101,16 @@ idle: IDLE_SECONDS ?= 60
 idle: $(READY) programs ## What the controller does beside 100 running jobs: IDLE_SECONDS=60 (quiet machine)
 	@IDLE_SECONDS=$(IDLE_SECONDS) $(BIN)/python -m pytest tests/e2e/test_genericjob_idle.py -rP --show-capture=stdout
 
+.PHONY: flaky
+flaky: $(READY) programs ## Tests about signals, terminals and processes 50 times, the slowest 10 times, beside busy processes; continues where it was interrupted; OPTIONS=--help
+	@PYTHONPATH=hack:tests $(BIN)/python -m flaky $(OPTIONS)
+
 .PHONY: lint
 lint: $(READY) ## ruff, mypy --strict, import-linter
 	@echo "== Lint: ruff, mypy, import-linter"
 	@$(BIN)/ruff check $(CODE)
 	@$(BIN)/ruff format --check --quiet $(CODE)
-	@$(BIN)/mypy genericjob hack/cluster hack/capture tests/harness bench
+	@$(BIN)/mypy genericjob hack/cluster hack/capture hack/flaky tests/harness bench
 	@$(BIN)/lint-imports --no-cache --no-logo
 
 .PHONY: format
@@ -119,7 +123,7 @@ bench: $(READY) programs ## Measure, and write docs/benchmarks.md anew (quiet ma
 	@PYTHONPATH=hack $(BIN)/python -m bench.port
 
 .PHONY: bench-quick
-bench-quick: $(READY) programs ## One job of 1,000 ranks against the bare limit: docs/benchmarks-controller.md (quiet machine, 2 minutes)
+bench-quick: $(READY) programs ## One job of 1,000 ranks against the bare limit: docs/benchmarks-controller.md (quiet machine, 2 minutes); against another commit: OPTIONS="--against COMMIT" (10 minutes)
 	@PYTHONPATH=hack:tests $(BIN)/python -m bench.quick $(OPTIONS)
 
 .PHONY: bench-engine

@@ -5,6 +5,8 @@
 Both are programs of their own and create the same pods. The bare one (`bench/bare.py`) gets ready bodies and posts them on 8 connections
 with one watch open; the controller gets a GenericJob. A third party asks the server how many pods there are, every 25 ms, the same way for
 both: from the moment of the request until the last pod exists.
+
+With `--against COMMIT` the other contender is the controller of that commit: `bench/against.py`.
 """
 
 import argparse
@@ -16,12 +18,15 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
+from bench.against import LEAST_PAIRS, ROOT, Comparison, UnknownCommitError, checked_out, environment
 from bench.port import fresh_namespace
 from cluster.plane import Plane
 from genericjob.api.names import JobIdentity
@@ -34,6 +39,7 @@ from harness.controllers import ControllerProcess
 from harness.definitions import GENERIC_JOBS, install
 
 PAGE = Path(__file__).parent.parent / "docs" / "benchmarks-controller.md"
+PAIRS = 5
 LOOK_EVERY = 0.025
 SETTLE = 3.0
 """Seconds for the server to calm down before each round."""
@@ -54,29 +60,50 @@ class Round:
     resident: int = 0
 
 
-def main() -> None:
+def main() -> int:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--ranks", type=int, default=1000)
-    options.add_argument("--pairs", type=int, default=5)
+    options.add_argument("--pairs", type=int, help=f"default: 5, and {LEAST_PAIRS} with --against")
     options.add_argument("--no-page", action="store_true", help="print the result only")
+    options.add_argument(
+        "--against", metavar="COMMIT", help="compare with the controller of a commit instead; exit code 1 if that needs less"
+    )
     asked = options.parse_args()
-    with Plane.up(f"bench-{os.getpid()}", owner=os.getpid()) as plane, tempfile.TemporaryDirectory() as directory:
-        bench = Bench(plane, Path(directory), asked.ranks)
-        pairs = []
-        for number in range(asked.pairs + 1):
-            first, second = (bench.ours, bench.bare) if number % 2 else (bench.bare, bench.ours)
-            found = {first: first(), second: second()}
-            ours, bare = found[bench.ours], found[bench.bare]
-            told = f"ours {ours.seconds:.2f} s, bare {bare.seconds:.2f} s, ratio {ours.seconds / bare.seconds:.2f}"
-            console.print(f"pair {number or 'to warm up'}: {told}, {ours.cpu / asked.ranks * 1e3:.3f} ms per rank")
-            if number:
-                pairs.append((ours, bare))
+    with ExitStack() as opened:
+        try:
+            old = opened.enter_context(checked_out(asked.against)) if asked.against else None
+        except UnknownCommitError as error:
+            options.error(str(error))
+        plane = opened.enter_context(Plane.up(f"bench-{os.getpid()}", owner=os.getpid()))
+        bench = Bench(plane, Path(opened.enter_context(tempfile.TemporaryDirectory())), asked.ranks)
+        if old:
+            compared = Comparison(taken_turns(bench.ours, partial(bench.ours, old), asked.pairs or LEAST_PAIRS, asked.ranks), asked.ranks)
+            print("\n".join(compared.lines(asked.against)))
+            return int(compared.slower)
+        pairs = taken_turns(bench.ours, bench.bare, asked.pairs or PAIRS, asked.ranks)
     text = page(pairs, asked.ranks)
     if asked.no_page:
         console.print(text)
     else:
         PAGE.write_text(text)
         console.print(f"written: docs/{PAGE.name}")
+    return 0
+
+
+def taken_turns(ours: Callable[[], Round], other: Callable[[], Round], pairs: int, ranks: int) -> list[tuple[Round, Round]]:
+    """Measure pairs, in alternating order, and one before them to warm up."""
+    found, begin = [], time.monotonic()
+    for number in range(pairs + 1):
+        order = (ours, other) if number % 2 else (other, ours)
+        rounds = {contender: contender() for contender in order}
+        mine, theirs = rounds[ours], rounds[other]
+        told = f"{mine.seconds:.2f} s to {theirs.seconds:.2f} s, ratio {mine.seconds / theirs.seconds:.2f}"
+        per_rank = f"{mine.cpu / ranks * 1e3:.3f} to {theirs.cpu / ranks * 1e3:.3f} ms per rank, ratio {mine.cpu / theirs.cpu:.2f}"
+        left = (time.monotonic() - begin) / (number + 1) * (pairs - number) / 60
+        console.print(f"pair {f'{number} of {pairs}' if number else 'to warm up'}: {told}; {per_rank}; about {left:.0f} min left")
+        if number:
+            found.append((mine, theirs))
+    return found
 
 
 class Bench:
@@ -87,9 +114,11 @@ class Bench:
         self._api = HttpApi(from_kubeconfig(str(plane.kubeconfig)), timeouts=Timeouts(write=120))
         install(self._api)
 
-    def ours(self) -> Round:
+    def ours(self, package: Path = ROOT) -> Round:
+        """Measure the controller whose package is in a directory."""
         namespace = fresh_namespace(self._api)
-        with ControllerProcess(self._plane.kubeconfig, self._directory / "controller.log") as process:
+        log = self._directory / "controller.log"
+        with ControllerProcess(self._plane.kubeconfig, log, directory=package, environment=environment(package)) as process:
             process.wait_ready()
             before = requests(process)
             found = self._measure(namespace, process.pid, lambda: self._api.create(GENERIC_JOBS, job(self._ranks), namespace))
@@ -221,4 +250,4 @@ made, on 8 connections, with one watch on them open, and does nothing else. {len
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

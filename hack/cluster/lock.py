@@ -7,9 +7,13 @@ import fcntl
 import os
 import signal
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+TRY_EVERY_S = 0.1
+"""Seconds between two tries to take a lock that another program holds."""
 
 
 @contextmanager
@@ -18,15 +22,23 @@ def locked(directory: Path, *, waiting: str = "") -> Iterator[None]:
     directory.mkdir(parents=True, exist_ok=True)
     handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        if not _take(handle):
             if waiting:
                 print(waiting, file=sys.stderr, flush=True)
-            fcntl.flock(handle, fcntl.LOCK_EX)
+            # NO CALL THAT BLOCKS: Ctrl-C that arrives just before it would be noticed only when it returns.
+            while not _take(handle):
+                time.sleep(TRY_EVERY_S)
         yield
     finally:
         os.close(handle)
+
+
+def _take(handle: int) -> bool:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 @contextmanager

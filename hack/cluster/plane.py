@@ -39,7 +39,7 @@ RESTART_GRACE = 10.0  # etcd waits seven seconds for its clients to leave
 
 @dataclass(frozen=True)
 class Certificate:
-    """A client certificate and its key."""
+    """A certificate and its key."""
 
     certificate: Path
     key: Path
@@ -121,6 +121,11 @@ class Plane:
     def ca_file(self) -> Path:
         """The CA that signed the API server's certificate."""
         return self._layout.ca_file
+
+    @property
+    def serving(self) -> Certificate:
+        """The certificate that the API server presents. It is valid for 127.0.0.1, so a server of a test may present it as well."""
+        return Certificate(certificate=self._layout.pki / "serving.crt", key=self._layout.pki / "serving.key")
 
     @property
     def token(self) -> str:
