@@ -15,6 +15,9 @@ settings.register_profile("fixed", derandomize=True, deadline=None, print_blob=T
 settings.register_profile("fresh", deadline=None, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
 
+SECONDS = {}
+"""How long each test took, in this session."""
+
 
 def pytest_configure():
     """Shells start background jobs deaf to Ctrl-C, and deafness is inherited; tests that press it need programs that listen."""
@@ -43,6 +46,17 @@ def pytest_testnodedown(node):
 def pytest_terminal_summary(terminalreporter):
     if TALLY.points:
         terminalreporter.write_line(f"simulation: {TALLY}")
+
+
+def pytest_runtest_logreport(report):
+    """Note how long each test takes: `hack/flaky` repeats the slowest."""
+    SECONDS[report.nodeid] = SECONDS.get(report.nodeid, 0.0) + report.duration
+
+
+def pytest_sessionfinish(session):
+    cache = getattr(session.config, "cache", None)
+    if cache is not None and not hasattr(session.config, "workerinput"):
+        cache.set("genericjob/seconds", cache.get("genericjob/seconds", {}) | {test: round(took, 2) for test, took in SECONDS.items()})
 
 
 @pytest.hookimpl(wrapper=True)

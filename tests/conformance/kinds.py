@@ -25,6 +25,8 @@ _WIDGET_SCHEMA = {
                 "label": {"type": "string", "maxLength": 5, "pattern": "^[a-z]*$"},
                 "nothing": {"type": "string", "nullable": True},
                 "either": {"x-kubernetes-int-or-string": True},
+                "when": {"type": "string", "format": "date-time"},
+                "day": {"type": "string", "format": "date"},
                 "open": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
                 "numbers": {"type": "array", "items": _INTEGER, "maxItems": 3},
                 "words": {"type": "object", "additionalProperties": _STRING},

@@ -4,6 +4,7 @@ For our own kinds both sides know the schema, so anything may be sent. Of built-
 exist are sent.
 """
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -24,12 +25,23 @@ finalizers = st.sampled_from([None, None, None, ["test.dev/hold"], ["test.dev/ho
 words = st.sampled_from("xyz")
 
 _SCALARS = [0, 1, 2, 50, 1000, -1, 1.5, "red", "green", "pink", "abc", "toolong", True, None]
-values = st.sampled_from([*_SCALARS, [], [1, 2], {}, {"deep": "x"}, {"a": "b"}])
+_HOSTILE = [
+    2**63,
+    -(2**63) - 1,
+    10**25,
+    1e300,
+    "\x00\x1b[2J\u2028",
+    "\U0001f600" * 3,
+    json.loads("[" * 300 + "]" * 300),
+    {"": {"a" * 300: []}},
+]
+values = st.sampled_from([*_SCALARS, [], [1, 2], {}, {"deep": "x"}, {"a": "b"}, *_HOSTILE])
 fields = st.sampled_from(["size", "color", "label", "nothing", "either", "open", "numbers", "words", "nested", "parts", "unknown"])
 good = st.sampled_from(
     [{}, {"size": 2}, {"size": 3, "color": "green"}, {"parts": [{"name": "p"}]}, {"words": {"k": "v"}, "open": {"any": [1, {"x": None}]}}]
 )
-specs = good | st.dictionaries(fields, values, max_size=2)
+hostile = st.sampled_from(_HOSTILE).map(lambda value: {"open": {"any": value}})
+specs = good | hostile | st.dictionaries(fields, values, max_size=2)
 statuses = st.sampled_from([None, {}, {"phase": "Done"}, {"count": 1}, {"count": "many"}, {"other": 1}])
 
 

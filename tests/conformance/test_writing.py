@@ -306,6 +306,27 @@ def test_without_a_status_subresource_a_status_change_counts_too(world):
 
 # ------------------------------------------------------------------------------------------------ schema
 
+TIMES = (
+    "2026-01-01T00:00:00Z",
+    "2026-01-01t00:00:00z",
+    "2026-01-01T00:00:00.1234567890123Z",
+    "2026-01-01T00:00:00,5Z",
+    "2026-01-01T00:00:00+25:00",
+    "0000-01-01T00:00:00Z",
+    "9999-12-31T23:59:59-12:00",
+)
+"""Some of them no library reads."""
+NO_TIMES = (
+    "2026-01-01",
+    "2026-02-29T00:00:00Z",
+    "2026-01-01 00:00:00Z",
+    "2026-01-01T00:00:00",
+    "2026-01-01T24:00:00Z",
+    "2026-01-01T23:59:60Z",
+    "2026-01-01T00:00:00.Z",
+    "2026-01-01T00:00:00+08",
+)
+
 
 def test_defaults_are_filled_in_everywhere(world):
     made = make(world, WIDGETS, widget("a", parts=[{"name": "p"}, {"name": "q", "count": 5}]))
@@ -345,6 +366,8 @@ def test_unknown_fields_are_pruned_but_not_where_the_schema_is_open(world):
         ({"label": "A"}, "spec.label"),
         ({"either": []}, "spec.either"),
         ({"open": 3}, "spec.open"),
+        *(({"when": when}, "spec.when") for when in NO_TIMES),
+        ({"day": "2026-02-29"}, "spec.day"),
         ({"numbers": [1, 2, 3, 4]}, "spec.numbers"),
         ({"numbers": [1, "2"]}, "spec.numbers[1]"),
         ({"words": {"a": 1}}, "spec.words.a"),
@@ -361,6 +384,15 @@ def test_what_does_not_fit_the_schema_is_refused_by_field(world, spec, field):
     assert (caught.value.code, caught.value.reason) == INVALID
     assert caught.value.refused
     assert field in [cause.field for cause in caught.value.causes]
+
+
+@pytest.mark.parametrize("when", TIMES)
+def test_times_may_be_odd(world, when):
+    assert make(world, WIDGETS, widget("a", when=when))["spec"]["when"] == when
+
+
+def test_the_first_year_of_all_has_a_leap_day(world):
+    assert make(world, WIDGETS, widget("a", day="0000-02-29"))["spec"]["day"] == "0000-02-29"
 
 
 def test_what_is_required_must_be_there(world):

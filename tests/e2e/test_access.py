@@ -7,6 +7,7 @@ from datetime import timedelta
 import msgspec
 import pytest
 
+from genericjob.cli.channels import Session
 from genericjob.reconcile.access import find, from_kubeconfig, in_cluster
 from genericjob.reconcile.errors import ApiError
 from genericjob.reconcile.http import HttpApi
@@ -92,6 +93,27 @@ def test_an_exec_plugin(account, door, tmp_path):
 def test_a_service_account_as_pods_have_it(account, door, tmp_path, monkeypatch):
     mount(account, door, tmp_path, monkeypatch, "one")
     assert who(HttpApi(in_cluster(tmp_path))) == account.user
+
+
+def test_another_user_without_the_rights_of_ones_own(door, tmp_path, namespace, server):
+    """An administrator who works with less rights: nothing is read, deleted or run in a container with those of the administrator."""
+    server.create(CONFIG_MAPS, {"metadata": {"name": "kept"}}, namespace)
+    config = door.write(tmp_path / "config", {**door.admin, "as": "nobody", "as-groups": ["viewers"], "as-user-extra": {"a/B": ["c"]}})
+    credentials = from_kubeconfig(str(config))
+    api = HttpApi(credentials)
+    assert who(api) == "nobody"
+    for refused in (
+        lambda: api.delete(CONFIG_MAPS, Key(namespace, "kept")),
+        lambda: next(iter(api.watch(CONFIG_MAPS, namespace))),
+        lambda: Session(credentials.current, Key(namespace, "none"), "c", ["true"], stdin=False, terminal=False),
+    ):
+        with pytest.raises(ApiError, match='User "nobody" cannot') as caught:
+            refused()
+        assert caught.value.code == 403
+    review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+    answer = api.request("POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", body=review)
+    user = msgspec.json.decode(answer.data)["status"]["userInfo"]
+    assert (user["groups"], user["extra"]) == (["viewers", "system:authenticated"], {"a/b": ["c"]})
 
 
 def test_the_configuration_is_found_where_kubectl_finds_it(cluster, monkeypatch):

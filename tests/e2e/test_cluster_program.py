@@ -213,6 +213,7 @@ def test_two_clusters_at_once_share_nothing(shared: Plane, clusters: Path, progr
     assert shared.kubectl("get", "--raw=/readyz") == "ok"
 
 
+@pytest.mark.processes
 def test_api_server_is_killed_and_comes_back_with_its_data(shared: Plane, command: Command) -> None:
     shared.kubectl("create", "configmap", "survivor")
     assert command.run("kill", "--name=shared", APISERVER).returncode == 0
@@ -251,6 +252,7 @@ def test_compaction_makes_old_versions_expire(shared: Plane, command: Command) -
     assert (event["type"], event["object"]["code"], event["object"]["reason"]) == ("ERROR", 410, "Expired")
 
 
+@pytest.mark.processes
 def test_restart_of_one_component_does_not_mind_that_another_is_down(shared: Plane) -> None:
     crashed = shared.status()["components"][SCHEDULER]["pid"]
     os.kill(crashed, signal.SIGKILL)
@@ -306,6 +308,7 @@ def test_component_that_does_not_start_is_named_with_its_log(component: str, clu
     assert_nothing_left(Plane("broken", directory=clusters))
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize(("moment", "name"), [(ETCD, signal.SIGTERM), (SCHEDULER, signal.SIGINT)])
 def test_interrupted_up_leaves_nothing(moment: str, name: signal.Signals, clusters: Path, command: Command) -> None:
     cut = Plane("cut", directory=clusters)
@@ -318,6 +321,7 @@ def test_interrupted_up_leaves_nothing(moment: str, name: signal.Signals, cluste
     assert_nothing_left(cut)
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize(("moment", "remedy"), [(ETCD, "up"), (CONTROLLERS, "down")])
 def test_after_a_killed_up_all_is_put_right(moment: str, remedy: str, clusters: Path, command: Command) -> None:
     half = Plane("half", directory=clusters)
@@ -333,6 +337,7 @@ def test_after_a_killed_up_all_is_put_right(moment: str, remedy: str, clusters: 
     assert_nothing_left(half)
 
 
+@pytest.mark.processes
 def test_cluster_of_a_program_that_is_gone_is_taken_down_by_the_next_up(shared: Plane, clusters: Path, command: Command) -> None:
     with subprocess.Popen(["sleep", "600"]) as owner:
         assert command.run("up", "--name=orphan", f"--owner={owner.pid}").returncode == 0
@@ -361,6 +366,7 @@ def test_port_taken_in_the_last_moment_is_replaced(listener: str, clusters: Path
     assert_nothing_left(pushed)
 
 
+@pytest.mark.processes
 def test_interrupted_build_publishes_nothing_and_ends_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Go waits for modules from a server that never answers: the build is in its middle for as long as we like."""
     monkeypatch.setenv("PATH", f"{os.environ['PATH']}:{build.cache_directory() / 'go' / 'bin'}")

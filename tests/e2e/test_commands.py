@@ -147,6 +147,7 @@ def test_nothing_to_show(gj, server):
     assert (done.code, done.out, "There are no jobs with these labels in namespace" in done.err) == (0, "", True)
 
 
+@pytest.mark.processes
 def test_get_goes_on_until_ctrl_c(gj, shop):
     with gj.start("get", "-w") as watching:
         watching.shows("NAME")
@@ -200,6 +201,7 @@ def test_a_log_that_is_gone_leaves_its_exit_code_and_message(gj, shop):
     assert "worker-1 failed" in gj("logs", "gone", "--previous").out
 
 
+@pytest.mark.processes
 def test_logs_are_followed_over_restarts_to_the_end_of_the_job(gj, shop):
     job, (pod, *_) = shop.start(
         a_job("followed", replicas(1) | restarts("OnFailure", 1), replicas(1, "server"), successRules=[{"worker": [0]}])
@@ -218,6 +220,7 @@ def test_logs_are_followed_over_restarts_to_the_end_of_the_job(gj, shop):
         assert "still running, although the job has ended: server-0" in following.text
 
 
+@pytest.mark.processes
 def test_a_closed_pipe_ends_a_command_quietly(place, train):
     command = f"{sys.executable} -m genericjob.cli logs -f train --rank worker-0 | head -n 1"
     done = Program("bash", "-c", KUBECONFIG=str(place))(command)
@@ -227,6 +230,7 @@ def test_a_closed_pipe_ends_a_command_quietly(place, train):
 # ------------------------------------------------------------------------------------------------ wait, pause, resume, delete, watch
 
 
+@pytest.mark.processes
 def test_wait_returns_with_the_job_and_watch_shows_how_it_went(gj, shop):
     job, _ = shop.start(a_job("awaited", replicas(2)))
     with gj.start("wait", "awaited") as waiting, gj.start("watch", "awaited") as watching:
@@ -240,6 +244,7 @@ def test_wait_returns_with_the_job_and_watch_shows_how_it_went(gj, shop):
     assert (done.code, "will not be in phase Running any more" in done.out) == (1, True)
 
 
+@pytest.mark.processes
 def test_wait_for_a_job_that_fails_or_goes_away_or_takes_too_long(gj, shop, train):
     job, _ = shop.start(a_job("unlucky", replicas(1) | restarts("Never")))
     done = gj("wait", "unlucky", "--timeout", "1s")
@@ -276,6 +281,7 @@ def test_delete_waits_and_says_what_holds_a_job(gj, shop, server):
     assert gj("delete", "held", "--ignore-not-found").code == 0
 
 
+@pytest.mark.processes
 def test_watch_paints_a_table_on_a_terminal(gj, shop):
     job, _ = shop.start(a_job("painted", replicas(2)))
     with gj.on_a_terminal("watch", "painted") as watching:
@@ -294,6 +300,7 @@ def test_watch_paints_a_table_on_a_terminal(gj, shop):
 # ------------------------------------------------------------------------------------------------ exec and debug
 
 
+@pytest.mark.processes
 def test_exec_runs_a_command_in_a_rank_and_ends_as_it_does(gj, train):
     done = gj("exec", "train", "--type", "worker", "--rank", "1", "--", "sh", "-c", "echo I am in $POD; echo oh >&2; exit 7")
     assert (done.code, done.out, done.err) == (7, "I am in train-worker-1\n", "oh\n")
@@ -306,6 +313,7 @@ def asked_until(shell, keys, shown):
     eventually(lambda: shell.press(keys) or eventually(lambda: shown in shell.text, within=1.0))
 
 
+@pytest.mark.processes
 def test_exec_on_a_terminal_hands_keys_and_sizes_on(gj, train):
     with gj.on_a_terminal("exec", "train", "--rank", "worker-0", "--", "sh") as shell:
         asked_until(shell, "stty size\n", "30 100")
@@ -316,6 +324,7 @@ def test_exec_on_a_terminal_hands_keys_and_sizes_on(gj, train):
         assert shell.end() == 5
 
 
+@pytest.mark.processes
 def test_debug_turns_the_switch_and_enters_a_rank(gj, shop):
     job, _ = shop.start(a_job("puzzling", replicas(1)))
     done = gj("debug", "puzzling")

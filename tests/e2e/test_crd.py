@@ -137,6 +137,35 @@ def test_the_server_fills_in_defaults(writer):
     }
 
 
+MANAGERS = [
+    *("a.example/x", "a/b", "a.example/x/y", "a.example//", "1.2/3", "a-b.c/%!$&'()*+,;=:~._-", f"a.example/{'x' * 53}"),
+    *("kueue", "/x", "a/", "A/x", "a_b/x", "-a/x", "a-/x", "a..b/x", "a./x", "a b/x", "a/b c", "a/b?", "a/b#", 'a/"b"', "a/b\\", "a/<b>"),
+    *("a/é", "a/控", "é/x", "a/b\n", "a\n/b", "a/\x1b[2J", "a/\x9b2J", "a/\u202eb", "a/\x7f", f"a.example/{'x' * 54}"),
+]
+
+
+@pytest.mark.parametrize("manager", MANAGERS)
+def test_a_manager_is_judged_as_batch_jobs_judge_theirs(server, writer, manager):
+    def wrong_fields(create):
+        try:
+            create()
+        except ApiError as error:
+            return {cause.field for cause in error.causes if cause.field.startswith("spec")}
+        return set()
+
+    template = {"spec": {"containers": [{"name": "main", "image": "app:1"}], "restartPolicy": "Never"}}
+    job = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"generateName": "j-"},
+        "spec": {"template": template, "managedBy": manager},
+    }
+    path = f"/apis/batch/v1/namespaces/{writer.namespace}/jobs"
+    wanted = wrong_fields(lambda: server.request("POST", path, {"dryRun": "All"}, job))
+    assert wanted in (set(), {"spec.managedBy"})
+    assert wrong_fields(lambda: writer.create(a_job(managedBy=manager))) == wanted
+
+
 # ------------------------------------------------------------------------------------------------ changes
 
 
@@ -179,6 +208,8 @@ def test_what_an_older_definition_let_pass_can_be_told_so_and_can_go(server, gen
         a_job(service={"ports": [{"name": "a", "port": 80}, {"name": "a", "port": 81}]}),
         a_job(replicas(restartPolicy={"policy": "Always", "scope": "Job"})),
         a_job(replicas(restartPolicy={"exitCodes": {"neverRestart": [1], "notCharged": [1]}})),
+        a_job(managedBy="\x1b]52;c;bHM=\x07"),
+        a_job(replicas(replicas=2_000), service={"ports": [{"port": 80, "targetPort": 8080}]}),
     ]
     try:
         key = Key("", f"{PLURAL}.{GROUP}")
@@ -236,6 +267,7 @@ STATUS = GenericJobStatus(
     completion_time=NOW,
     epoch=1,
     pause_time=NOW,
+    paused_before_start=True,
     paused_seconds=1,
     resumes=1,
     job_restarts=1,

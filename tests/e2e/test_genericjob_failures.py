@@ -14,6 +14,8 @@ from harness.clusters import eventually
 from harness.configurations import Server
 from harness.proxy import Proxy
 
+pytestmark = pytest.mark.processes
+
 MANY, FEW = 80, 10
 """Ranks of a job that takes its leader a while, and of one that does not."""
 SOME = 10

@@ -155,7 +155,7 @@ def test_pods_are_followed_while_the_server_dies_forgets_and_comes_back(fragile,
         eventually(lambda: len(looking.told) > so_far + 30)
         busy.leave()
 
-        assert looking.cache.catch_up(PATIENCE)
+        assert looking.cache.reach(looking.cache.target(), PATIENCE)
         assert looking.agrees_with(api, place)
         eventually(lambda: cut_off.agrees_with(api, other))
         assert sorted(change.old.name for change in cut_off.told if change.tombstone) == ["again", "goes"]
@@ -171,7 +171,7 @@ def test_several_namespaces_are_one_cache(api, place, following, watch_list):
         put(api, second, "a", "b", color="blue")
         put(api, unseen, "a")
         paint(api, place, "a", "blue")
-        assert informed.cache.catch_up(PATIENCE)
+        assert informed.cache.reach(informed.cache.target(), PATIENCE)
         assert informed.agrees_with(api, place, second)
         assert {pod.name for pod in informed.cache.by("color", "blue", namespace=second)} == {"a", "b"}
         assert [pod.namespace for pod in informed.cache.by("color", "blue", namespace=place)] == [place]
@@ -182,7 +182,7 @@ def test_a_cache_that_has_caught_up_has_what_was_written_before(api, place, foll
     informed = following("")
     for n in range(10):
         put(api, place, f"p{n}")
-        assert informed.cache.catch_up(PATIENCE)
+        assert informed.cache.reach(informed.cache.target(), PATIENCE)
         assert informed.cache.get(Key(place, f"p{n}"))
 
 
@@ -190,6 +190,6 @@ def test_a_quiet_cache_catches_up_by_a_bookmark_and_needs_no_list(api, place, fo
     informed = following(place)
     newest = api.create(CONFIG_MAPS, {"metadata": {"name": "something-else"}}, place).object["metadata"]["resourceVersion"]
     assert not informed.cache.reached(place, newest)
-    assert informed.cache.catch_up(PATIENCE)
+    assert informed.cache.reach(informed.cache.target(), PATIENCE)
     assert informed.cache.reached(place, newest)
     assert informed.lists == 1

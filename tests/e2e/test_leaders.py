@@ -14,13 +14,16 @@ import pytest
 from e2e.apart import Contender, apart
 from e2e.jobs import a_job, replicas, restarts
 from genericjob.reconcile.errors import ApiError
-from genericjob.reconcile.resources import RAW_PODS, Key
+from genericjob.reconcile.resources import LEASES, RAW_PODS, Key
 from harness.clusters import eventually
 from harness.configurations import Server
-from harness.controllers import account_kubeconfig
+from harness.controllers import NAMESPACE, ControllerProcess, account_kubeconfig
 from harness.definitions import GENERIC_JOBS
 from harness.proxy import Proxy
 from harness.verdicts import judge
+from harness.webhook import slow_admission
+
+pytestmark = pytest.mark.processes
 
 AWAY = 40.0
 """Seconds: a lease lasts 15."""
@@ -131,3 +134,43 @@ def away_in_the_middle(world, leader, heir, absence):
     bustle.stop()
     assert len(world.writes(heir)) > before + 20  # it had a lot to do
     assert world.writes(leader)
+
+
+def test_controllers_of_different_namespaces_lead_beside_each_other_and_those_of_the_same_do_not(world, tmp_path):
+    one, other = world.namespace(), world.namespace()
+
+    def controller(number, namespace):
+        options = ("--leader-elect", "--namespace", namespace)
+        return ControllerProcess(world.cluster.kubeconfig, tmp_path / f"log-{number}", *options)
+
+    with controller(0, one) as first, controller(1, other) as second:
+        jobs = [world.submit(namespace, "train", 2) for namespace in (one, other)]
+        for each in (first, second):
+            each.wait_leading()
+        for job in jobs:
+            world.run(job)
+        with controller(2, one) as third:
+            third.wait_ready()
+            assert first.terminate() == 0
+            third.wait_leading()  # it waited for this lease, and not for the other one
+            assert second.metric("leader_election_master_status") == 1
+            assert {each.terminate() for each in (second, third)} == {0}
+    names = {f"genericjob-controller.{namespace}" for namespace in (one, other)}
+    assert names <= {lease["metadata"]["name"] for lease in world.api.list(LEASES, NAMESPACE).items}
+
+
+def test_a_leader_that_is_asked_to_stop_hands_over_although_admission_holds_up_its_creates(world, tmp_path):
+    here, namespace = world.audit.here, world.namespace()
+    with world.contenders(tmp_path) as (leader, heir), slow_admission(world.plane, world.api, namespace, seconds=30, timeout=30) as webhook:
+        job = world.submit(namespace, "train", 2)
+        eventually(lambda: webhook.asked)
+        assert leader.terminate() == 0
+        assert "released the lease" in leader.log
+        webhook.seconds = 0.0
+        eventually(lambda: heir.leads)
+        world.run(job)
+        world.end(job.keys).kept()
+        job.becomes("Succeeded")
+    assert [str(each) for each in judge(world.plane.audit_log, since=here)] == []
+    instances = world.instances(namespace)
+    assert [len(instances[key.name]) for key in job.keys] == [1, 1]

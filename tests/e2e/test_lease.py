@@ -94,6 +94,7 @@ elector.run(lambda: print("leading", flush=True))
 """
 
 
+@pytest.mark.processes
 def test_a_leader_that_is_killed_is_followed_when_its_time_is_over(cluster, namespace, candidate, record):
     timings = [str(seconds) for seconds in (QUICK.lease, QUICK.renew, QUICK.retry)]
     command = [sys.executable, "-c", PROGRAM, str(cluster.kubeconfig), namespace, *timings]

@@ -104,6 +104,31 @@ def test_a_status_that_was_removed_is_made_anew_from_the_pods_that_are_there(tea
     assert uid(job.pods["train-worker-0"]) == uid(second)
 
 
+def test_conditions_of_other_writers_stay_as_they_are(team):
+    others = [
+        {"type": "QuotaReserved", "lastTransitionTime": "2026-01-01T08:00:00.123456789+08:00", "observedGeneration": 1},
+        {"type": "example.com/Odd", "lastTransitionTime": "0000-01-01T00:00:00Z"},  # no time that Python can represent
+    ]
+    others = [{"status": "True", "reason": "r", "message": "m", **each} for each in others]
+    job, _ = team.start(a_job("train", replicas(2), successRules=[{"worker": [0]}], cleanUpPolicy="All"))
+
+    def added():
+        body = job.body
+        body["status"]["conditions"] = [*body["status"]["conditions"], *others]
+        return job.server.replace_status(GENERIC_JOBS, job.key, body)
+
+    eventually(added)  # a conflict with the controller is tried again
+    job.pause()
+    job.becomes("Paused")
+    job.resume()
+    job.has_pods(2)
+    job.run(0, 1)
+    job.finish(0)
+    job.becomes("Succeeded")
+    eventually(lambda: not job.pods)
+    assert job.status["conditions"][6:] == others
+
+
 def test_who_says_that_a_job_has_ended_has_ended_it(team):
     job, (pod, _) = team.start(a_job("train", replicas(2), cleanUpPolicy="All"))
     set_status(job, {"phase": "Failed"})

@@ -125,6 +125,23 @@ def test_a_job_that_is_created_paused_begins_when_it_is_resumed(team, record):
     job.becomes("Running")
 
 
+def test_a_job_that_a_queue_admits_starts_with_its_own_command_and_resumes_when_it_was_taken_back(team):
+    again = {"type": "worker", "command": ["resume"], "skipInitContainer": True}
+    job = team.submit(a_job("train", prepared(1), suspend=True, runMode=paused(again, enabled=False)))
+    assert job.becomes("Paused")["pausedBeforeStart"]
+    job.edit(suspend=False)
+    (first,) = job.has_pods(1).values()
+    assert words(first) == (["train"], ["--from", "scratch"], ["fetch"])
+    job.run(0)
+    status = job.becomes("Running")
+    assert (status.get("resumes", 0), status.get("pausedBeforeStart", False)) == (0, False)
+    job.edit(suspend=True)
+    job.becomes("Paused")
+    job.edit(suspend=False)
+    assert words(job.run_again(first)) == (["resume"], ["--from", "scratch"], [])
+    assert job.becomes("Running")["resumes"] == 1
+
+
 def test_both_switches_have_to_be_off(team):
     job, old = team.start(a_job("train", replicas(), suspend=False))
     job.edit(suspend=True)
@@ -172,7 +189,8 @@ def test_a_paused_job_can_change_its_replicas(team):
     assert uids(pods.values()).isdisjoint(uids(old))
     job.run(0, 1)
     job.run(0, type="chief")
-    assert job.becomes("Running")["ready"] == "3/3"
+    job.becomes("Running")  # as soon as one of them runs
+    eventually(lambda: job.status["ready"] == "3/3")
 
 
 def test_the_pod_of_a_rank_that_is_no_more_goes_when_it_can(team):

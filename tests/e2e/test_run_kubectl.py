@@ -11,6 +11,8 @@ import yaml
 from cluster import build
 from harness.clusters import eventually
 
+pytestmark = pytest.mark.processes
+
 PATIENCE = 60.0
 SCRIPT = "trap 'exit 0' TERM; echo hello from $(rank); while :; do sleep 600 & wait; done"
 JOB = {

@@ -98,9 +98,9 @@ def world(request):
 @pytest.fixture(scope="module")
 def evening(world, tmp_path_factory):
     directory, server = tmp_path_factory.mktemp("twin"), Server(world.cluster.kubeconfig)
-    with Meddler(server, MISCHIEF) as proxy:
-        config = account_kubeconfig(world.cluster, world.api, directory / "config")
-        user = Server(config).admin
+    config = account_kubeconfig(world.cluster, world.api, directory / "config")
+    user = Server(config).admin
+    with Meddler(server, MISCHIEF, token=user["token"]) as proxy:
         here = world.audit.here
         config = server.write(directory / "config", user, server=proxy.url, certificate_authority_data=None, certificate_authority=None)
         theatre = Theatre(world, proxy)

@@ -1,11 +1,13 @@
 """The writer and the recorder on a real server: what it refuses, what it answers twice, and what kubectl shows of it."""
 
+from functools import partial
+
 import msgspec
 import pytest
 
 from genericjob.local import FaultyApi
 from genericjob.reconcile.errors import ApiError
-from genericjob.reconcile.fence import Fenced
+from genericjob.reconcile.fence import Fence, Fenced
 from genericjob.reconcile.metrics import Metrics
 from genericjob.reconcile.own_writes import OwnWrites
 from genericjob.reconcile.primitives import System
@@ -33,7 +35,7 @@ def a_pod(name, **meta):
 
 def creates(namespace, count, prefix="p"):
     names = [f"{prefix}{n}" for n in range(count)]
-    return [Create(PODS, namespace, name, msgspec.json.encode(a_pod(name)), "job", standing) for name in names]
+    return [Create(PODS, namespace, name, partial(msgspec.json.encode, a_pod(name)), "job", standing) for name in names]
 
 
 def deletes(done):
@@ -132,14 +134,14 @@ def test_a_quota_costs_one_request_and_then_none_beyond_it(server, writer, fault
 def test_a_misspelled_field_is_remarked_upon(writer, namespace):
     body = a_pod("p")
     body["spec"]["containers"][0]["comand"] = ["sleep"]
-    (done,) = writer.apply([Create(PODS, namespace, "p", msgspec.json.encode(body), "job", standing)])
+    (done,) = writer.apply([Create(PODS, namespace, "p", partial(msgspec.json.encode, body), "job", standing)])
     assert done.fate == "done"
     assert any("comand" in warning for warning in done.warnings)
 
 
 def test_a_service_goes_by_its_uid(server, writer, namespace):
     body = {"metadata": {"name": "s", "labels": {"owner": "us"}}, "spec": {"clusterIP": "None", "ports": [{"port": 80}]}}
-    (made,) = writer.apply([Create(SERVICES, namespace, "s", msgspec.json.encode(body), "job", standing)])
+    (made,) = writer.apply([Create(SERVICES, namespace, "s", partial(msgspec.json.encode, body), "job", standing)])
     assert made.fate == "done"
     (ended,) = writer.apply([Delete(SERVICES, Key(namespace, "s"), made.object.uid, "job")])
     assert ended.fate == "done"
@@ -148,7 +150,7 @@ def test_a_service_goes_by_its_uid(server, writer, namespace):
 
 def test_the_fence_closes_in_the_middle_of_a_batch(server, own_writes, namespace):
     questions = iter([True] * 20)
-    api = Fenced(server, lambda: next(questions, False))
+    api = Fenced(server, Fence(lambda: next(questions, False), System()))
     writer = Writer(api, primitives=System(), own_writes=own_writes)
     done = writer.apply(creates(namespace, 60))
     assert writer.stop()

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -62,7 +62,10 @@ def account_kubeconfig(cluster: Cluster, api: HttpApi, path: Path) -> Path:
 class ControllerProcess:
     """`genericjob controller`, running."""
 
-    def __init__(self, config: Path, log: Path, *options: str) -> None:
+    def __init__(
+        self, config: Path, log: Path, *options: str, directory: Path | None = None, environment: Mapping[str, str] = os.environ
+    ) -> None:
+        """Start it, in a directory that may have a package of its own."""
         self.log_file = log
         self._log = log.open("wb")
         command = [
@@ -76,7 +79,9 @@ class ControllerProcess:
             "127.0.0.1:0",
             *options,
         ]
-        self._process = subprocess.Popen(command, stdout=self._log, stderr=subprocess.STDOUT, env=os.environ | {"PYTHONUNBUFFERED": "1"})
+        self._process = subprocess.Popen(
+            command, stdout=self._log, stderr=subprocess.STDOUT, cwd=directory, env={**environment, "PYTHONUNBUFFERED": "1"}
+        )
         self.pid = self._process.pid
 
     @property

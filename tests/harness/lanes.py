@@ -11,6 +11,8 @@ REAL = ("e2e", "conformance")
 
 def lane(test: pytest.Item) -> str:
     """The name of its lane; empty if it does not matter who runs it."""
+    if not test.path.is_relative_to(TESTS):
+        return ""
     level = test.path.relative_to(TESTS).parts[0]
     asked: list[str] = getattr(test, "fixturenames", [])
     if level not in REAL or _world(test) in ("memory", "served"):

@@ -84,8 +84,10 @@ class Request:
 class Meddler:
     """The proxy. Every connection has a thread, and a connection to the server."""
 
-    def __init__(self, server: Server, mischief: Mischief = Mischief()) -> None:  # noqa: B008 - frozen
+    def __init__(self, server: Server, mischief: Mischief = Mischief(), *, token: str = "") -> None:  # noqa: B008 - frozen
+        """`token` is sent on: nobody sends one to a proxy that speaks plain HTTP."""
         self._port, self._mischief = server.port, mischief
+        self._credentials = {"Authorization": f"Bearer {token}"} if token else {}
         self._tls = ssl.create_default_context(cadata=server.authority().decode())
         self._tls.verify_flags &= ~ssl.VERIFY_X509_STRICT
         self._random, self._lock = Random(mischief.seed), threading.Lock()
@@ -141,7 +143,7 @@ class Meddler:
             self._peers.add(peer)
         try:
             with suppress(OSError, http.client.HTTPException, _HangUp), peer, peer.makefile("rb") as lines:
-                while request := _read(lines):
+                while request := _read(lines, self._credentials):
                     self._answer(peer, server, request)
         finally:
             server.close()
@@ -279,7 +281,7 @@ def _wait_for_the_sender(peer: socket.socket) -> NoReturn:
     raise _HangUp
 
 
-def _read(lines: IO[bytes]) -> Request | None:
+def _read(lines: IO[bytes], credentials: Mapping[str, str]) -> Request | None:
     line = lines.readline().decode("latin-1").strip()
     if not line:
         return None
@@ -289,7 +291,7 @@ def _read(lines: IO[bytes]) -> Request | None:
         headers[name.strip()] = value.strip()
     length = next((int(value) for name, value in headers.items() if name.lower() == "content-length"), 0)
     kept = {name: value for name, value in headers.items() if name.lower() not in HOPS | {"host"}}
-    return Request(line, kept, lines.read(length) if length else b"")
+    return Request(line, {**kept, **credentials}, lines.read(length) if length else b"")
 
 
 def _forward(server: http.client.HTTPSConnection, request: Request) -> bytes:

@@ -16,7 +16,6 @@ from genericjob.api.names import (
     JobIdentity,
     Rank,
 )
-from genericjob.api.status import GenericJobStatus
 from genericjob.jobs.assembly import PODS, bare_name
 from genericjob.jobs.bodies import Bodies, accepts_pod
 from genericjob.reconcile.resources import SERVICES
@@ -85,7 +84,8 @@ def test_a_job_that_went_on_has_other_bodies_in_the_same_generation(bodies):
 def test_of_a_job_only_the_latest_generation_is_remembered(bodies):
     other = a_job("other").type("worker", 1).build()
     other = replace(other, identity=JobIdentity("team", "other", "another-uid"))
-    small = Bodies(pods=PODS, host=bare_name, new_id=lambda: "marker", remembered=2)
+    kept = bodies.of(other, resumed=False)
+    small = Bodies(pods=PODS, host=bare_name, new_id=lambda: "marker", most=3 * kept.weight)
     kept = small.of(other, resumed=False)
     for generation in range(1, 5):
         small.of(a_job().type("worker", 2).generation(generation).build(), resumed=False)
@@ -104,8 +104,8 @@ def test_a_job_that_is_gone_is_forgotten(bodies, resumed):
 
 @pytest.mark.parametrize(("resumed", "args"), [(False, None), (True, ["--from=1"])])
 def test_the_create_of_a_pod(bodies, resumed, args):
-    create = bodies.pod(a_trainer().build(), Rank("worker", 1), epoch=2, attempt=5, charged=3, resumed=resumed)
-    sent = json.loads(create.body)
+    create = bodies.of(a_trainer().build(), resumed=resumed).pod(Rank("worker", 1), epoch=2, attempt=5, charged=3)
+    sent = json.loads(create.body())
     assert (create.resource, create.namespace, create.name, create.owner_uid) == (PODS, "team", "train-worker-1", UID)
     assert sent["metadata"]["annotations"] == PRESENT | {CHARGED_ANNOTATION: "3"}
     assert sent["spec"]["containers"][0].get("args") == args
@@ -113,8 +113,8 @@ def test_the_create_of_a_pod(bodies, resumed, args):
     assert create.accept(but(annotations=PRESENT | {ATTEMPT_ANNOTATION: "4"})) == "wait"
 
 
-@pytest.mark.parametrize("resumes", [0, 1])
-def test_the_create_of_a_service(bodies, resumes):
-    create = bodies.service(a_trainer().status(GenericJobStatus(resumes=resumes)).build(), Rank("worker", 1))
+@pytest.mark.parametrize("resumed", [False, True])
+def test_the_create_of_a_service(bodies, resumed):
+    create = bodies.of(a_trainer().build(), resumed=resumed).service(Rank("worker", 1))
     assert (create.resource, create.namespace, create.name, create.owner_uid) == (SERVICES, "team", "train-worker-1", UID)
-    assert json.loads(create.body)["spec"]["selector"] == {"genericjob": NAME, "genericjob-replica": "train-worker-1"}
+    assert json.loads(create.body())["spec"]["selector"] == {"genericjob": NAME, "genericjob-replica": "train-worker-1"}

@@ -10,6 +10,8 @@ from capture.picture import svg
 from capture.screen import Screen
 from capture.terminal import sent
 
+pytestmark = pytest.mark.processes
+
 GREEN, PLAIN = "\x1b[32m", "\x1b[0m"
 
 

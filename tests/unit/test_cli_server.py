@@ -335,6 +335,16 @@ def test_commands_that_are_proposed_are_about_the_same_run_and_namespace(api, ca
         assert f"`genericjob get {options}` lists those that exist" in call("describe", "nobody", *words)[2]
 
 
+def test_a_run_is_reached_by_its_kubeconfig_as_well_and_its_token_not_printed(served, api, call):
+    api.create(JOBS, a_job(), "default")
+    path = runs.find("hello")
+    assert call("get", "--kubeconfig", str(path), "-o", "name")[:2] == (0, "genericjob.batch.tensorstack.dev/train\n")
+    served[1].stop()
+    code, _, told = call("get", "--kubeconfig", str(path))
+    assert (code, "cannot reach the server http://127.0.0.1:" in told) == (1, True)
+    assert served[1].token not in told
+
+
 def test_pods_are_replaced_in_the_run_that_has_them(api, call):
     start(api, api.create(JOBS, a_job(), "default").object)
     told = "pods that work already: 1; `genericjob pause train --run hello` and `genericjob resume train --run hello` replace them\n"

@@ -59,5 +59,5 @@ def test_a_pod_works_where_it_is(tmp_path, monkeypatch):
     (tmp_path / "token").write_text("t")
     (tmp_path / "ca.crt").write_text("none")
     (tmp_path / "namespace").write_text("home\n")
-    monkeypatch.setattr("genericjob.reconcile.access._tls", lambda configuration, source: None)
+    monkeypatch.setattr("genericjob.reconcile.access._tls", lambda *given: None)
     assert in_cluster(tmp_path).current.namespace == "home"

@@ -215,7 +215,7 @@ def test_every_command_has_its_place_on_the_page():
     page = (Path(__file__).parents[2] / "docs" / "commands.md").read_text()
     table = page[: page.index("## For all of them")]
     assert [command.name for command in COMMANDS if f"`{command.name}`" not in table] == []
-    titles = {line.removeprefix("## ").lower().replace(" ", "-") for line in page.splitlines() if line.startswith("## ")}
+    titles = {line.lstrip("# ").lower().replace(" ", "-") for line in page.splitlines() if line.startswith("#")}
     assert [link for link in re.findall(r"\]\(#([^)]+)\)", page) if link not in titles] == []
 
 

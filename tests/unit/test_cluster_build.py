@@ -20,6 +20,8 @@ from cluster.lock import locked
 from cluster.progress import Progress
 from cluster.state import Component, State
 
+pytestmark = pytest.mark.processes
+
 PROGRAM = Path(build.__file__).parent
 
 FAKE_GO = """\

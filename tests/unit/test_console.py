@@ -3,11 +3,15 @@
 import os
 from types import SimpleNamespace
 
+import pytest
+
 from genericjob.local.addresses import Addresses
 from genericjob.reconcile.resources import Key
 from genericjob.reconcile.store import Change
 from harness.console import Command, commands, typed
 from harness.machine import Names
+
+pytestmark = pytest.mark.processes
 
 PAGE = """\
 Some text, with a `$ dollar`.

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from genericjob.reconcile.controller import AGAIN, DONE, Controller, Result
+from genericjob.reconcile.controller import AGAIN, DONE, MORE, Controller, Result
 from genericjob.reconcile.errors import ApiError
 from genericjob.reconcile.metrics import Metrics
 from genericjob.reconcile.queue import Queue
@@ -175,7 +175,7 @@ def test_workers_work_beside_each_other(room):
     assert room.count("controller_runtime_reconcile_time_seconds_sum") == 3
 
 
-@pytest.mark.parametrize(("spent", "rest"), [(0.01, 0.09), (5.0, 1.0)])
+@pytest.mark.parametrize(("spent", "rest"), [(0.01, 0.09), (0.6, 5.4), (5.0, 45.0)])
 def test_a_key_rests_in_proportion_to_the_work_it_made(room, spent, rest):
     def working():
         room.processor += spent
@@ -186,8 +186,22 @@ def test_a_key_rests_in_proportion_to_the_work_it_made(room, spent, rest):
     room.start()
     room.queue.add(A)
     room.queue.add(B)
-    room.stepped.advance(10)
+    room.stepped.advance(60)
     assert room.calls == [("a", 0), ("b", 0), ("a", rest)]
+
+
+def test_what_is_not_finished_goes_on_without_a_rest_after_everybody_else(room):
+    def working():
+        room.processor += 1.0
+        for key in (A, B, C):
+            room.queue.add(key)
+        return MORE
+
+    room.answers[A] = [working]
+    room.start()
+    room.queue.add(A)
+    room.stepped.advance(60)
+    assert room.calls == [("a", 0), ("b", 0), ("c", 0), ("a", 0)]
 
 
 def test_even_failing_work_makes_a_key_rest(room):
@@ -244,7 +258,7 @@ def test_the_time_that_a_worker_spent_is_that_of_its_own_thread():
         process = stepped.process("p")
         queue = Queue(primitives=process, metrics=Metrics().queue("q"))
         rests = []
-        queue.done, done = lambda key, rest: (rests.append(rest), done(key, rest=rest)), queue.done
+        queue.done, done = lambda key, *, rest, **more: (rests.append(rest), done(key, rest=rest, **more)), queue.done
         controller = Controller(
             "jobs",
             lambda key: (sum(range(300_000)), DONE)[1] if key == A else DONE,

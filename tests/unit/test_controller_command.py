@@ -9,6 +9,9 @@ from typer.testing import CliRunner
 from genericjob.cli import controller as module
 from genericjob.cli.app import app
 from genericjob.cli.main import main
+from genericjob.cli.options import lease_name
+from genericjob.reconcile.resources import Key
+from genericjob.reconcile.timeouts import Timeouts
 
 KUBECONFIG = """
 apiVersion: v1
@@ -58,7 +61,7 @@ def told(result):
 def test_help_names_every_option():
     result = controller("--help")
     assert result.exit_code == 0
-    for option in ("--namespace", "--workers", "--leader-elect", "--metrics-bind", "--log-format"):
+    for option in ("--namespace", "--workers", "--create-timeout", "--leader-elect", "--lease-name", "--metrics-bind", "--log-format"):
         assert option in result.output
 
 
@@ -85,7 +88,8 @@ def test_all_namespaces_or_some_may_be_watched(options, kubeconfig, no_process):
 
 
 @pytest.mark.parametrize(
-    ("option", "value"), [("--log-format", "xml"), ("--log-level", "loud"), ("--workers", "0"), ("--metrics-bind", "8080")]
+    ("option", "value"),
+    [("--log-format", "xml"), ("--log-level", "loud"), ("--workers", "0"), ("--metrics-bind", "8080"), ("--create-timeout", "60")],
 )
 def test_what_an_option_does_not_take_is_refused_by_its_name(option, value, kubeconfig, no_process):
     result = controller("--kubeconfig", kubeconfig, option, value)
@@ -104,6 +108,36 @@ def test_an_address_that_cannot_be_had_is_told_in_one_sentence_with_the_option(k
         f"genericjob: cannot listen on {address}: another program listens there already "
         "(--metrics-bind names another address, or 0 for none)"
     )
+
+
+@pytest.fixture
+def ports(monkeypatch):
+    """What ports to a server were made with."""
+    made, real = [], module.HttpApi
+
+    def port(credentials, **options):
+        made.append(options)
+        return real(credentials, **options)
+
+    monkeypatch.setattr(module, "HttpApi", port)
+    return made
+
+
+@pytest.mark.parametrize(("options", "seconds"), [((), 30.0), (("--create-timeout", "12.5"), 12.5)], ids=["default", "given"])
+def test_creates_have_a_timeout_of_their_own_and_the_lease_has_none_that_is_longer(options, seconds, ports, kubeconfig):
+    assert controller("--kubeconfig", kubeconfig, "--metrics-bind", "0", "--leader-elect", *options).exit_code == 0
+    (lease,) = [made["timeouts"] for made in ports if "may_write" not in made]
+    (work,) = [made["timeouts"] for made in ports if "may_write" in made]
+    assert (work.create, work.write, lease.create) == (seconds, Timeouts().write, None)
+
+
+@pytest.mark.parametrize("options", [(), ("--leader-elect",)], ids=["alone", "elected"])
+def test_what_a_process_shuts_is_the_fence_that_its_port_asks(options, ports, no_process, kubeconfig):
+    assert controller("--kubeconfig", kubeconfig, "--metrics-bind", "0", *options).exit_code == 0
+    (parts,), (may_write,) = no_process, [made["may_write"] for made in ports if "may_write" in made]
+    assert may_write() == (not options)  # nobody has been elected yet
+    assert parts["fence"].shut(0)
+    assert not may_write()
 
 
 def test_options_reach_what_they_are_for(monkeypatch, no_process, kubeconfig):
@@ -139,3 +173,55 @@ def test_options_reach_what_they_are_for(monkeypatch, no_process, kubeconfig):
     assert parts["elector"] is not None
     assert list(parts["servers"]) == []
     assert made["writes"] is not None
+
+
+# ------------------------------------------------------------------------------------------------ which lease
+
+MANY = [f"team-{number}" for number in range(100)]
+
+
+@pytest.mark.parametrize(
+    ("namespaces", "name"),
+    [
+        ([], "genericjob-controller"),
+        (["a"], "genericjob-controller.a"),
+        (["b", "a"], "genericjob-controller.a.b"),
+        (["a", "b", "a"], "genericjob-controller.a.b"),
+        (["a-b"], "genericjob-controller.a-b"),
+        (["t" * 63, "u" * 63, "v" * 63], f"genericjob-controller.{'t' * 63}.{'u' * 63}.{'v' * 63}"),
+    ],
+)
+def test_controllers_of_the_same_namespaces_share_a_lease_and_others_do_not(namespaces, name):
+    assert lease_name(namespaces) == name
+    assert len(name) <= 253
+
+
+def test_a_lease_of_many_namespaces_has_a_short_name_that_depends_on_all_of_them():
+    names = {lease_name(MANY), lease_name(MANY[:-1]), lease_name([*MANY, "another"])}
+    assert len(names) == 3
+    assert {len(name) for name in names} == {len("genericjob-controller.") + 64}  # longer than the name of any namespace
+    assert lease_name(MANY) == lease_name(list(reversed(MANY)))
+
+
+@pytest.mark.parametrize(
+    ("options", "name"),
+    [
+        ((), "genericjob-controller"),
+        (("-n", "b", "-n", "a"), "genericjob-controller.a.b"),
+        (("--lease-name", "mine"), "mine"),
+        (("-n", "a", "--lease-name", "genericjob-controller"), "genericjob-controller"),
+    ],
+)
+def test_the_lease_is_that_of_the_namespaces_or_the_one_that_is_named(options, name, kubeconfig, no_process):
+    result = controller("--kubeconfig", kubeconfig, "--metrics-bind", "0", "--leader-elect", "--lease-namespace", "home", *options)
+    assert result.exit_code == 0, result.output
+    assert no_process[0]["elector"]._key == Key("home", name)
+
+
+@pytest.mark.parametrize("name", [" ", "Mine", "a_b", "a..b", ".a", "a.", "a/b", "l" * 254, "é"], ids=repr)
+def test_what_cannot_be_a_lease_is_refused(name, kubeconfig, no_process):
+    result = controller("--kubeconfig", kubeconfig, "--leader-elect", "--lease-name", name)
+    assert result.exit_code == 2
+    assert "--lease-name" in told(result)
+    assert "is no name of a lease" in told(result)
+    assert no_process == []

@@ -117,11 +117,21 @@ def nested(depth, inner=None):
     return inner
 
 
-@pytest.mark.parametrize("depth", [100, 10_000, 200_000])
+@pytest.mark.parametrize("depth", [90, 110, 10_000, 200_000])
 def test_a_spec_of_any_depth_is_read_or_refused(depth):
     deep = {"replicaSpecs": [{"type": "w", "template": nested(depth)}]}
     with bounded(10 * depth):
-        outcome(lambda: spec.parse(deep), spec.InvalidSpecError)
+        found, refused = outcome(lambda: spec.parse(deep), spec.InvalidSpecError)
+    assert (found is not None) is (depth < spec.MAX_DEPTH)
+    assert found or "nested too deeply" in str(refused)
+
+
+def test_values_that_yaml_shares_are_not_visited_again_and_again():
+    shared = {}
+    for _ in range(90):
+        shared = {"a": shared, "b": shared}
+    with bounded(10_000):
+        spec.parse({"replicaSpecs": [{"type": "w", "template": shared}]})
 
 
 # ------------------------------------------------------------------------------------------------ statuses
@@ -271,6 +281,43 @@ def test_a_line_of_a_watch_is_an_event_or_an_error(resource, line):
             outcome(partial(read, line), ApiError)
 
 
+GOOD = {"metadata": {"name": "good", "namespace": "n", "uid": "g", "resourceVersion": "8"}}
+DEPTHS = st.sampled_from([0, 0, 0, 50, 980, 3_000])
+
+
+def buried(made):
+    """An object with something in it that is nested deeply, in a place where a server would take it."""
+    value, depth, place = made
+    body = {**value, **({place: "@"} if depth else {})} if isinstance(value, dict) else value
+    return msgspec.json.encode(body).replace(b'"@"', b"[" * depth + b"]" * depth)
+
+
+OBJECTS = st.tuples(JSON | near(POD), DEPTHS, st.sampled_from(["spec", "status", "x"])).map(buried)
+
+
+@fuzzed
+@pytest.mark.parametrize("resource", [PODS, SERVICES, RAW_PODS, LEASES, JOBS], ids=lambda each: f"{each.plural}-{each.slim.__name__}")
+@given(odd=OBJECTS)
+@example(odd=b"[" * 9_990 + b"]" * 9_990)
+@example(odd=b'{"metadata":{"name":"p","uid":"u","resourceVersion":"7","managedFields":' + b'{"f:a":' * 9_000 + b"1" + b"}" * 9_000 + b"}}")
+@example(odd=b'{"metadata":{"name":"\xff","uid":"u","resourceVersion":"7"},"spec":[],"status":"\xc0"}')
+@example(odd=b'{"metadata":{"name":"p","uid":"u","resourceVersion":"7","generation":' + b"9" * 400 + b"}}")
+@example(odd=b'{"metadata":{"name":"p","uid":"u","resourceVersion":"7","labels":[],"ownerReferences":{},"finalizers":5}}')
+def test_whatever_an_object_is_all_others_of_its_page_and_stream_are_read(resource, odd):
+    """ONE TENANT'S OBJECT IS NOT ANOTHER'S TROUBLE (clause 8)."""
+    reader, good = codec(resource), msgspec.json.encode(GOOD)
+    expected = reader.one(good)
+    with bounded(len(odd)):
+        page = reader.page(b'{"metadata":{"resourceVersion":"9","continue":"t"},"items":[%b,%b,%b]}' % (good, odd, good))
+        event = reader.event(b'{"type":"MODIFIED","object":%b}' % odd)
+    assert (page.items[0], page.items[-1]) == (expected, expected)
+    assert (page.resource_version, page.continue_token) == ("9", "t")
+    assert 2 <= len(page.items) <= 3
+    assert len(page.unreadable) <= 1
+    assert event.object is not None or event.unreadable is not None
+    assert (len(page.items) == 3) is (event.object is not None)
+
+
 # ------------------------------------------------------------------------------------------------ kubeconfigs
 
 CONFIG = {
@@ -288,6 +335,11 @@ CONFIG = {
     ],
     "contexts": [{"name": "it", "context": {"cluster": "it", "user": "it", "namespace": "n"}}],
 }
+ACTING = {
+    **CONFIG,
+    "clusters": [{"name": "it", "cluster": {"server": "https://localhost:6443", "proxy-url": "socks5://u:p@p:1"}}],
+    "users": [{"name": "it", "user": {"token": "t", "as": "a", "as-uid": "1", "as-groups": ["g"], "as-user-extra": {"k": ["v"]}}}],
+}
 INSECURE = {
     **CONFIG,
     "clusters": [{"name": "it", "cluster": {"server": "http://localhost:80"}}],
@@ -303,8 +355,13 @@ def document(value):
 
 
 @fuzzed
-@given(st.binary() | (JSON | near(CONFIG) | near(INSECURE)).map(document) | st.text().map(lambda text: text.encode("utf-8", "replace")))
+@given(
+    st.binary()
+    | (JSON | near(CONFIG) | near(ACTING) | near(INSECURE)).map(document)
+    | st.text().map(lambda text: text.encode("utf-8", "replace"))
+)
 @example(yaml.safe_dump(INSECURE).encode())
+@example(yaml.safe_dump(ACTING).encode())
 @example(b"a: &a [*a, *a]")
 @example(b"\n".join(b"%c: &%c [%s]" % (name, name, b",".join([b"*%c" % (name - 1) if name > 97 else b"x"] * 9)) for name in range(97, 107)))
 @example(b"[" * 2_000)

@@ -1,6 +1,7 @@
 """The HTTP port against a server that misbehaves to order."""
 
 import gzip
+import re
 import socket
 import threading
 from types import SimpleNamespace
@@ -85,7 +86,10 @@ class Broken:
     def settimeout(self, seconds):
         pass
 
-    def sendall(self, data):
+    def setsockopt(self, *option):
+        pass
+
+    def send(self, data):
         raise BrokenPipeError("Broken pipe")
 
     def close(self):
@@ -96,7 +100,7 @@ def test_what_could_not_be_sent_on_a_warm_connection_is_sent_on_a_new_one(monkey
     with ScriptedServer(answer(201, STORED), answer(201, STORED)) as server:
         api = HttpApi(server.credentials())
         api.create(CONFIG_MAPS, BODY, "ns")
-        monkeypatch.setattr(api._pool._idle[-1], "_socket", Broken())
+        monkeypatch.setattr(api._exchange._pool._idle[-1], "_socket", Broken())
         monkeypatch.setattr(Connection, "has_data", lambda self: False)
         assert api.create(CONFIG_MAPS, BODY, "ns").object == STORED
     assert len(server.requests) == 2
@@ -236,7 +240,10 @@ def test_a_request_for_one_object_needs_a_name():
 def test_the_server_is_told_who_asks_and_how_long_it_may_take():
     with ScriptedServer(answer(201, STORED)) as server:
         HttpApi(server.credentials()).create(CONFIG_MAPS, BODY, "ns", field_validation="Warn")
-    assert server.heads() == ["POST /api/v1/namespaces/ns/configmaps?timeout=4s&fieldValidation=Warn HTTP/1.1"]
+    (head,) = server.heads()
+    told = re.fullmatch(r"POST /api/v1/namespaces/ns/configmaps\?fieldValidation=Warn&timeout=(\d+)ms HTTP/1.1", head)
+    assert told, head
+    assert 0 < int(told[1]) <= 4000
     assert b"User-Agent: genericjob/" in server.requests[0]
 
 

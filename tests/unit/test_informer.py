@@ -4,10 +4,12 @@ import logging
 import queue
 import threading
 from contextlib import contextmanager
+from dataclasses import replace
 
 import pytest
 
 from genericjob.local import FaultyApi, MemoryApi
+from genericjob.reconcile.api import Page
 from genericjob.reconcile.errors import NO_ANSWER, ApiError
 from genericjob.reconcile.informer import Informer
 from genericjob.reconcile.metrics import Metrics
@@ -218,7 +220,7 @@ def test_catching_up_is_over_when_the_cache_has_everything(api, memory, informer
     memory.lag()  # the watches show nothing new
     put(api, "m", "two")
     assert cache.get(Key("two", "m")) is None
-    assert cache.catch_up(LONG)
+    assert cache.reach(cache.target(), LONG)
     assert cache.get(Key("two", "m"))
 
 
@@ -227,7 +229,7 @@ def test_a_quiet_cache_catches_up_without_a_list(api, informer, metrics):
     cache.start()
     assert cache.wait_synced(LONG)
     newest = put(api, "m", "two")["resourceVersion"]
-    assert cache.catch_up(LONG)
+    assert cache.reach(cache.target(), LONG)
     assert cache.reached("one", newest)
     assert metrics.registry.get_sample_value("reflector_list_duration_seconds_count", {"resource": "configmaps"}) == 1
 
@@ -240,27 +242,53 @@ def test_what_is_not_reached_in_time_is_not_claimed(api, memory, informer):
     api.refuse(AWAY, "list", times=10**9, skip=1)  # the version is told, and then nothing
     memory.cut_watches()
     put(api, "m")
-    assert not cache.catch_up(0.05)
+    assert not cache.reach(cache.target(), 0.05)
 
 
-def test_a_server_that_cannot_be_asked_is_asked_again_until_the_time_is_over(api, informer):
-    cache = informer("one")
+def test_a_target_that_the_server_does_not_tell_is_an_error(api, informer):
+    cache = informer("one", "two")
+    api.refuse(AWAY, "list", skip=1)
+    with pytest.raises(ApiError, match="nobody there"):
+        cache.target()
+    api.list = lambda *args, **options: Page((), "")
+    with pytest.raises(ApiError, match="without a version"):
+        cache.target()
+
+
+def test_a_cache_keeps_to_one_target_whatever_is_written_meanwhile_and_lists_once_for_it(api, memory, informer, metrics):
+    cache = informer("one", timings=replace(QUICK, hurried_watch=0.01))
     cache.start()
     assert cache.wait_synced(LONG)
-    api.refuse(AWAY, "list", times=3)
-    assert cache.catch_up(LONG)
-    api.refuse(AWAY, "list", times=10**9)
-    assert not cache.catch_up(0.05)
+    memory.lag()  # a watch cache that tells no progress
+    put(api, "elsewhere", "two")
+    target = cache.target()
+    listing, go_on = threading.Event(), threading.Event()
+    list_now = api.list
+
+    def slow(*args, **options):
+        found = list_now(*args, **options)  # of the time when it was asked for
+        listing.set()
+        go_on.wait(LONG)
+        return found
+
+    api.list = slow
+    assert not cache.reach(target, 0.01)
+    assert listing.wait(LONG)
+    for number in range(5):
+        put(memory, f"later-{number}", "two")
+        assert not cache.reach(target, 0.01)
+    go_on.set()
+    assert cache.reach(target, LONG)
+    assert metrics.registry.get_sample_value("reflector_list_duration_seconds_count", {"resource": "configmaps"}) == 2
 
 
-def test_who_waits_to_catch_up_is_released_by_the_end(api, informer):
-    cache = informer("one")
+def test_who_waits_for_a_target_is_released_by_the_end(api, memory, informer):
+    cache = informer("one", timings=Timings())
     cache.start()
     assert cache.wait_synced(LONG)
-    asked = threading.Event()
-    api.refuse(AWAY, "list", times=10**9, when=lambda call: asked.set() is None)
-    with beside(lambda: cache.catch_up(600)) as result:
-        assert asked.wait(LONG)
+    memory.lag()
+    put(api, "m")
+    with beside(lambda: cache.reach(cache.target(), 600)) as result:
         assert cache.stop(LONG)
     assert result == [False]
 
@@ -300,7 +328,7 @@ def test_cut_watches_refusals_and_a_forgetful_server_lose_nothing_and_repeat_not
             api.refuse(AWAY, "watch", times=2)
             memory.compact()
             memory.cut_watches()
-    assert cache.catch_up(LONG)
+    assert cache.reach(cache.target(), LONG)
     present = {(found.namespace, found.name): found for space in ("one", "two") for found in memory.list(MAPS, space).items}
     assert {(found.namespace, found.name): found for found in cache.values()} == present
     assert told.content == present

@@ -16,6 +16,8 @@ from harness.clusters import eventually
 
 from .builders import in_default
 
+pytestmark = pytest.mark.processes
+
 
 class Machine:
     """An API in memory, and this machine as its only node."""

@@ -16,6 +16,7 @@ from genericjob.jobs.resource import JOBS
 from genericjob.local import MemoryApi
 from genericjob.local.arrivals import SECOND, beside, record
 from genericjob.local.serving import ApiServer
+from genericjob.reconcile import warning_header
 from genericjob.reconcile.access import Access, Credentials
 from genericjob.reconcile.errors import ApiError
 from genericjob.reconcile.http import HttpApi
@@ -65,6 +66,7 @@ def ask(server):
         data = body if isinstance(body, bytes | None) else json.dumps(body)
         connection.request(method, path, data, {"Accept": accept, "Content-Type": content, **known, **dict(headers)})
         answer = connection.getresponse()
+        request.headers = answer.headers
         text = answer.read()
         connection.close()
         is_json = answer.headers["Content-Type"] == "application/json"
@@ -222,6 +224,37 @@ def test_refusals_name_the_field_as_those_of_a_real_server(api):
 def test_remarks_come_as_warnings(api):
     made = api.create(JOBS, {**JOB, "spec": {**JOB["spec"], 'no"thing': 1}}, "default")
     assert made.warnings == ['unknown field "spec.no"thing"']
+
+
+@pytest.mark.parametrize("field", ["备注", "é", "x\r\nSet-Cookie: a=b", "\x1b]52;c;eA==\x07", "\u202e", "\x7f", "\x80", "\x9b2J"])
+def test_what_was_stored_is_answered_whatever_the_warning_says(api, ask, field):
+    made = api.create(JOBS, {**JOB, "spec": {**JOB["spec"], field: 1}}, "default")
+    assert api.get(JOBS, Key("default", "j")).uid == made.object.uid
+    controls = any(ord(each) < 32 or 127 <= ord(each) < 0xA0 for each in field)
+    assert list(made.warnings) == ([] if controls else [f'unknown field "spec.{field}"'])
+    body = {**JOB, "metadata": {"name": "k"}, "spec": {**JOB["spec"], field: 1}}
+    assert ask("POST", JOBS_PATH, body)[0] == 201
+    assert "Set-Cookie" not in ask.headers
+
+
+def test_thousands_of_unknown_fields_do_not_lose_the_answer(api):
+    many = {f"备注{number}": number for number in range(3_000)}
+    made = api.create(JOBS, {**JOB, "spec": {**JOB["spec"], **many}}, "default")
+    assert 'unknown field "spec.备注0"' in made.warnings
+    assert sum(map(len, made.warnings)) <= warning_header.MAX_TOTAL_CHARS + warning_header.MAX_CUT_CHARS
+
+
+@pytest.mark.parametrize("error", [ValueError("no words"), OSError(5, "disk"), UnicodeError("odd")])
+def test_what_fails_after_an_object_was_stored_is_answered_with_a_status(ask, memory, monkeypatch, error):
+    def fail(texts):
+        if texts:
+            raise error
+        return []
+
+    monkeypatch.setattr(warning_header, "written", fail)
+    status, body = ask("POST", JOBS_PATH, {**JOB, "spec": {**JOB["spec"], "odd": 1}})
+    assert (status, body["kind"], body["reason"]) == (500, "Status", "InternalError")
+    assert memory.get(JOBS, Key("default", "j")).name == "j"
 
 
 def test_exec_says_that_it_is_not_possible(ask, memory):

@@ -94,7 +94,7 @@ def test_two_controllers_agree_on_a_leader(container):
 
 def test_a_pod_has_more_time_to_end_than_the_controller_takes(pod):
     limits = Limits()
-    longest = limits.drain + 3 * limits.flush  # writer, recorder and lease, one after the other
+    longest = limits.drain + 3 * limits.flush  # recorder, fence and elector, one after the other
     assert pod["spec"]["terminationGracePeriodSeconds"] > longest
 
 

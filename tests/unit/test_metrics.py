@@ -40,7 +40,7 @@ def test_the_process_itself_is_measured(metrics):
 
 
 def test_a_queue_has_the_series_of_go_all_zero_from_the_start(metrics):
-    metrics.queue("jobs").follow(lambda: {"0": 0, "-100": 0}, list)
+    metrics.queue("jobs").follow(lambda: {"0": 0, "-100": 0}, list, list)
     labels = {"name": "jobs", "controller": "jobs"}
     for name in (
         *("workqueue_adds_total", "workqueue_retries_total"),
@@ -54,9 +54,9 @@ def test_a_queue_has_the_series_of_go_all_zero_from_the_start(metrics):
 
 
 def test_a_queue_is_asked_when_somebody_looks(metrics):
-    working = [3.0, 4.0]
+    working, silent = [3.0, 4.0], [0.5, 2.0]
     queue = metrics.queue("jobs")
-    queue.follow(lambda: {"0": 7}, lambda: working)
+    queue.follow(lambda: {"0": 7}, lambda: working, lambda: silent)
     queue.added()
     queue.retried()
     queue.waited(0.5)
@@ -66,9 +66,9 @@ def test_a_queue_is_asked_when_somebody_looks(metrics):
     assert value(metrics, "workqueue_unfinished_work_seconds", **labels) == 7
     assert value(metrics, "workqueue_longest_running_processor_seconds", **labels) == 4
     assert value(metrics, "workqueue_adds_total", **labels) == value(metrics, "workqueue_retries_total", **labels) == 1
-    assert metrics.longest_at_work() == {"jobs": 4.0}
-    working.clear()
-    assert metrics.longest_at_work() == {"jobs": 0.0}
+    assert metrics.longest_silence() == {"jobs": 2.0}
+    silent.clear()
+    assert metrics.longest_silence() == {"jobs": 0.0}
 
 
 def test_a_controller_has_the_series_of_go_all_zero_from_the_start(metrics):

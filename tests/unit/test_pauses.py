@@ -1,6 +1,7 @@
 """Pause and resume, and what becomes of pods, outcomes and times."""
 
 import pytest
+from msgspec import structs
 
 from genericjob.api.names import Rank
 from genericjob.jobs.decide import Try
@@ -160,3 +161,85 @@ def test_a_job_whose_rules_were_changed_so_that_nothing_can_be_met_fails_before_
     job = settled(pausing(), now=later(11))
     plan = planned(job.having(**OFF, successRules=[{"worker": [7]}]), now=later(12))
     assert (plan.status.phase, plan.pods) == ("Failed", ())
+
+
+# ------------------------------------------------------------------------------------------------ the first start
+
+QUEUED = {"suspend": True}
+ADMITTED = {"suspend": False}
+
+
+def started(plan):
+    """Whether the job starts, when a pause is over, as if for the first time."""
+    assert plan.status.pause_time is None
+    return plan.status.resumes == 0
+
+
+def queued(**spec):
+    """A job that a queueing system has created."""
+    return settled(a_worker().having(**QUEUED, **spec))
+
+
+def test_a_job_that_is_created_suspended_starts_for_the_first_time_when_it_is_admitted():
+    job = queued()
+    assert job.build().status.paused_before_start
+    plan = planned(job.having(**ADMITTED), now=later(70))
+    assert started(plan)
+    assert not plan.status.paused_before_start
+    assert (plan.status.phase, plan.status.paused_seconds, len(plan.pods)) == ("Resuming", 70, 2)
+    assert [news.message for news in plan.news] == ["The job starts: its pods are created."]
+
+
+def test_a_job_that_is_created_with_a_pause_resumes():
+    job = settled(a_worker().having(**ON))
+    assert not job.build().status.paused_before_start
+    assert not started(planned(job.having(**OFF), now=later(70)))
+
+
+def test_a_job_that_is_created_with_both_switches_resumes():
+    job = settled(a_worker().having(**ON, **QUEUED))
+    assert not started(planned(job.having(**OFF, **ADMITTED), now=later(70)))
+
+
+def test_a_pause_that_a_user_adds_to_a_queued_job_changes_nothing():
+    job = settled(queued().having(**ON), now=later(5))
+    assert started(planned(job.having(**OFF, **ADMITTED), now=later(70)))
+
+
+def test_a_job_that_is_paused_before_it_has_a_pod_starts_for_the_first_time():
+    job = settled(a_worker())  # nothing could be created yet
+    assert started(planned(settled(job.having(**ON), now=later(5)).having(**OFF), now=later(6)))
+
+
+def test_a_job_that_is_taken_back_before_it_has_a_pod_starts_for_the_first_time():
+    job = settled(queued().having(**ADMITTED), now=later(5))
+    job = settled(job.having(**QUEUED), now=later(6))
+    assert started(planned(job.having(**ADMITTED), now=later(7)))
+
+
+@pytest.mark.parametrize(
+    "found", [pods(worker=["Pending", None]), pods(worker=["Running", "Running"]), [a_pod("train-worker-0", deleted=True)]], ids=len
+)
+def test_a_pause_that_ends_pods_is_followed_by_a_resume(found):
+    job = settled(a_worker())
+    job = settled(job.having(**QUEUED), found, now=later(5))
+    assert not started(planned(job.having(**ADMITTED), now=later(70)))
+
+
+def test_a_pod_that_comes_late_in_a_pause_makes_it_one_that_ended_pods():
+    late = [a_pod("train-worker-0")]
+    plan = planned(queued(), late, now=later(5))
+    assert plan.must_remember
+    assert (plan.status.paused_before_start, plan.deletes) == (False, tuple(late))
+
+
+def test_a_pause_between_two_starts_is_followed_by_a_resume_although_no_pod_is_there():
+    job = a_job().type("worker", 1, restartPolicy={"policy": "OnFailure", "limit": 3})
+    job = settled(settled(job, pods(worker=["Failed"])), now=later(1))
+    job = settled(job.having(**QUEUED), now=later(2))
+    assert not started(planned(job.having(**ADMITTED), now=later(70)))
+
+
+def test_a_pause_that_an_earlier_version_stored_is_followed_by_a_resume():
+    status = structs.replace(queued().build().status, paused_before_start=False)
+    assert not started(planned(a_worker().having(**ADMITTED).status(status), now=later(70)))

@@ -89,7 +89,11 @@ def test_the_whole_body():
                 }
             ],
         },
-        "spec": {"containers": [{"name": "main", "image": "busybox", "command": ["sleep", "365"]}], "restartPolicy": "Never"},
+        "spec": {
+            "containers": [{"name": "main", "image": "busybox", "command": ["sleep", "365"]}],
+            "enableServiceLinks": False,
+            "restartPolicy": "Never",
+        },
     }
     assert bodies.unresolved == ()
     assert bodies.remarks == ()
@@ -248,7 +252,16 @@ def test_the_scheduler_of_the_job_wins():
 def test_oddities_of_published_templates_pass():
     container = a_container(commands=["x"], resources={"limits": {"cpu": 4, "memory": "4Gi"}, "requests": {"cpu": 0.5}}, comand=["y"])
     spec = {"containers": [container], "hostNetwork": True, "restartPolicy": "Never", "whatever": {"deep": [1, None, {}]}}
-    assert only({"spec": spec})["spec"] == spec
+    assert only({"spec": spec})["spec"] == {**spec, "enableServiceLinks": False}
+
+
+@pytest.mark.parametrize("service", [None, SERVICE, {"ports": [{"port": 80, "targetPort": 8080}]}])
+@pytest.mark.parametrize(("said", "sent"), [({}, False), (None, False), (False, False), (True, True), ("odd", "odd")])
+def test_variables_for_services_are_for_those_who_ask_for_them(said, sent, service):
+    template = a_template(**({} if said == {} else {"enableServiceLinks": said}))
+    bodies = compiled(a_spec(template, service=service))
+    assert pod(bodies)["spec"]["enableServiceLinks"] == sent
+    assert bodies.remarks == ()
 
 
 def test_the_template_is_not_changed():
@@ -376,14 +389,7 @@ def test_a_good_body_is_accepted(api):
     assert (created.namespace, created.name, created.owner_uid) == ("default", "generic-example-worker-0", "uid-1")
 
 
-def nested(levels):
-    found = []
-    for _ in range(levels):
-        found = [found]
-    return found
-
-
-@pytest.mark.parametrize("value", [nested(5_000), "\ud800", {None: 1}])
+@pytest.mark.parametrize("value", ["\ud800", {None: 1}])
 def test_what_cannot_be_written_as_json_is_the_fault_of_the_spec(value):
     with pytest.raises(InvalidSpecError, match="the template of type worker"):
         compiled(a_spec(a_template(a_container(x=value))))

@@ -2,10 +2,12 @@
 
 import logging
 import threading
+import time
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from genericjob.reconcile import primitives
 from genericjob.reconcile.primitives import Backoff, Flag, System
 from sim.scheduler import Stepped
 
@@ -38,6 +40,28 @@ def test_time_goes_on(system):
     before = system.monotonic()
     system.sleep(0.001)
     assert system.monotonic() >= before + 0.001
+
+
+@pytest.mark.skipif(not hasattr(time, "CLOCK_BOOTTIME"), reason="only Linux counts suspended time")
+def test_the_time_while_the_machine_is_suspended_counts(monkeypatch):
+    monkeypatch.setattr(time, "clock_gettime", {time.CLOCK_BOOTTIME: 3600.0, time.CLOCK_MONOTONIC: 60.0}.get)
+    assert primitives._steady_clock()() == 3600.0
+
+
+@pytest.mark.parametrize("missing", ["a clock", "the call"])
+def test_where_suspended_time_cannot_be_counted_time_goes_on_nevertheless(monkeypatch, missing):
+    def refuse(clock):
+        raise OSError("no such clock")
+
+    if missing == "a clock":
+        monkeypatch.setattr(time, "clock_gettime", refuse)
+    else:
+        monkeypatch.delattr(time, "CLOCK_BOOTTIME", raising=False)
+    assert primitives._steady_clock() is time.monotonic
+
+
+def test_the_clock_of_connections_is_that_of_the_lease(system):
+    assert primitives.monotonic is System.monotonic
 
 
 def test_numbers_and_identities_differ(system):

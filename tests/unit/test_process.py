@@ -19,6 +19,8 @@ from genericjob.reconcile.process import Process, settle_interpreter
 from harness.clusters import eventually
 from unit.clocks import HandClock
 
+pytestmark = pytest.mark.processes
+
 
 class Part:
     """Writes down what is asked of it, and waits where the test says so."""
@@ -36,8 +38,11 @@ class Informer(Part):
         super().__init__(world, name)
         self.filled = Flag(world.clock)
         self.filled.set()
-        self.behind = []
-        """What the next attempts to catch up meet: a result or an error."""
+        self.silent, self.away = 0.0, False
+        self.asked, self.unknown = 0, []
+        """How often it was asked for a target, and what the next questions meet."""
+        self.behind, self.targets = [], []
+        """Whether the next attempts reach their target, and which targets those were."""
 
     @property
     def synced(self):
@@ -49,12 +54,22 @@ class Informer(Part):
     def wait_synced(self, timeout):
         return self.filled.wait(timeout)
 
-    def catch_up(self, timeout):
+    def silence(self):
+        return self.silent
+
+    def cut_off(self):
+        return self.away
+
+    def target(self):
+        self.asked += 1
+        if self.unknown:
+            raise self.unknown.pop(0)
+        return {"": str(self.asked)}
+
+    def reach(self, target, timeout):
         self.wrote("catch up")
-        found = self.behind.pop(0) if self.behind else True
-        if isinstance(found, ApiError):
-            raise found
-        return found
+        self.targets.append(target)
+        return self.behind.pop(0) if self.behind else True
 
     def stop(self):
         self.wrote("stop")
@@ -91,6 +106,16 @@ class Sender(Part):
     def stop(self, timeout):
         self.wrote("stop")
         return self.ends
+
+
+class Fence(Part):
+    def __init__(self, world):
+        super().__init__(world, "fence")
+        self.quiet = True
+
+    def shut(self, timeout):
+        self.wrote("shut")
+        return self.quiet
 
 
 class Elector(Part):
@@ -149,7 +174,7 @@ class World:
         self.informers = {name: Informer(self, name) for name in ("pods", "genericjobs")}
         self.controller = Controller(self)
         self.writer, self.recorder = Sender(self, "writer"), Sender(self, "recorder")
-        self.elector, self.server = Elector(self), Server(self)
+        self.fence, self.elector, self.server = Fence(self), Elector(self), Server(self)
         self.process = None
 
     def run(self, *, elector=True, **options):
@@ -158,6 +183,7 @@ class World:
             "controllers": [self.controller],
             "writer": self.writer,
             "recorder": self.recorder,
+            "fence": self.fence,
             "elector": self.elector if elector else None,
             "servers": [self.server],
         }
@@ -252,7 +278,7 @@ def test_the_two_minutes_are_for_all_caches_together(world):
 
 
 def test_a_new_leader_does_nothing_until_every_cache_has_caught_up(world, caplog):
-    world.informers["genericjobs"].behind = [False, ApiError(NO_ANSWER, "Unreachable", "no route to host"), True]
+    world.informers["genericjobs"].behind = [False, False, True]
     world.run()
     world.lead()
     assert world.said()[-2:] == ["pods catch up", "genericjobs catch up"]
@@ -261,7 +287,21 @@ def test_a_new_leader_does_nothing_until_every_cache_has_caught_up(world, caplog
     world.clock.advance(1)
     assert world.said() == ["genericjobs catch up", "jobs start"]
     assert "the cache of genericjobs has not caught up with the server yet" in caplog.text
+
+
+def test_a_new_leader_keeps_the_target_of_its_election_over_all_tries(world, caplog):
+    informer = world.informers["genericjobs"]
+    informer.unknown = [ApiError(NO_ANSWER, "Unreachable", "no route to host"), RuntimeError("a bug")]
+    informer.behind = [False] * 5
+    world.run()
+    world.lead()
+    for _ in range(8):
+        world.clock.advance(1)
+    assert world.said()[-1] == "jobs start"
+    assert informer.asked == 3  # until there was an answer, and not again
+    assert informer.targets == [{"": "3"}] * 6
     assert "no route to host" in caplog.text
+    assert "a bug" in caplog.text
 
 
 # ------------------------------------------------------------------------------------------------ the good end
@@ -275,11 +315,11 @@ def test_a_stop_takes_in_nothing_more_finishes_the_work_tells_and_then_releases_
     world.stop()
     assert world.said() == [*STOPPED, "writer stop", "jobs stop"]  # workers need not wait for all that they had planned
     assert "[-]process failed: it is stopping" in world.ready()
-    world.clock.advance(20)
+    world.clock.advance(9)
     assert (world.said(), code) == ([], [])  # still at work, and still the leader
     world.controller.done.set()
     world.clock.settle()
-    assert world.said() == ["jobs drained", "writer stop", "recorder stop", "lease stop", "lease release", "pages stop"]
+    assert world.said() == ["jobs drained", "recorder stop", "fence shut", "lease stop", "lease release", "pages stop"]
     assert code == [0]
 
 
@@ -296,23 +336,34 @@ def test_several_controllers_finish_at_the_same_time(world):
     assert code == [0]
 
 
-def test_work_that_does_not_end_within_half_a_minute_keeps_the_lease_from_being_released(world, caplog):
-    world.controller.done = Flag(world.clock)
+def test_work_that_does_not_end_is_left_behind_the_fence_and_the_successor_need_not_wait_for_it(world, caplog):
+    world.controller.done = Flag(world.clock)  # a create that slow admission holds up
     code = world.run()
     world.lead()
     world.stop()
     world.said()
-    world.clock.advance(31)
-    assert world.said() == ["jobs gave up", "writer stop", "recorder stop", "lease stop", "pages stop"]
+    world.clock.advance(11)
+    assert world.said() == ["jobs gave up", "recorder stop", "fence shut", "lease stop", "lease release", "pages stop"]
+    assert code == [0]
+    assert "work on jobs did not end within 10 s" in caplog.text
+
+
+def test_a_write_that_must_not_be_late_and_is_under_way_keeps_the_lease_from_being_released(world, caplog):
+    world.fence.quiet = False
+    code = world.run()
+    world.lead()
+    world.stop()
+    assert "lease release" not in world.said()
     assert code == [1]
     assert "the lease is not released" in caplog.text
 
 
-def test_a_write_that_is_still_under_way_keeps_the_lease_from_being_released(world):
-    world.writer.ends = False
-    code = world.run()
+def test_without_a_fence_work_that_does_not_end_keeps_the_lease_from_being_released(world):
+    world.controller.done = Flag(world.clock)
+    code = world.run(fence=None)
     world.lead()
     world.stop()
+    world.clock.advance(11)
     assert "lease release" not in world.said()
     assert code == [1]
 
@@ -349,7 +400,7 @@ def test_a_standby_stops_at_once(world):
     world.said()
     world.stop()
     assert code == [0]
-    assert world.said() == [*STOPPED, "writer stop", "writer stop", "recorder stop", "lease stop", "lease release", "pages stop"]
+    assert world.said() == [*STOPPED, "writer stop", "recorder stop", "fence shut", "lease stop", "lease release", "pages stop"]
 
 
 def test_a_stop_while_caches_are_being_filled_ends_the_waiting(world):
@@ -495,21 +546,42 @@ def test_threads_of_other_parts_are_watched_through_the_metrics(world):
 
 
 def test_workers_that_are_stuck_or_gone_and_a_lease_that_is_over_fail_the_liveness_probe(world):
-    working = []
-    world.metrics.queue("jobs").follow(dict, lambda: working)
+    silent = []
+    world.metrics.queue("jobs").follow(dict, list, lambda: silent)
     world.run()
     world.lead()
     assert world.health.report("healthz").well
-    working.append(1000.0)
+    silent.append(1000.0)
     world.controller.well = False
     world.elector.problem = "the lease ended 9 s ago"
     assert world.live().splitlines() == [
         "[+]threads ok",
         "[-]workers failed: threads of jobs have died",
-        "[-]reconciles failed: a worker of jobs has been at one key for 1000 s",
+        "[-]reconciles failed: a worker of jobs has made no progress for 1000 s",
         "[-]leadership failed: the lease ended 9 s ago",
+        "[+]watches ok",
         "healthz check failed",
     ]
+
+
+def test_a_cache_that_stands_still_is_not_ready_and_in_the_end_not_alive(world):
+    world.run()
+    pods = world.informers["pods"]
+    pods.silent = 170.0
+    assert world.health.report("readyz").well
+    pods.silent = 200.0
+    assert "[-]watches failed: pods has received nothing for 200 s" in world.ready()
+    assert world.health.report("healthz").well
+    pods.silent = 700.0
+    assert "[-]watches failed: pods has received nothing for 700 s" in world.live()
+
+
+def test_a_server_that_is_away_makes_nobody_restart(world):
+    world.run()
+    pods = world.informers["pods"]
+    pods.silent, pods.away = 700.0, True
+    assert not world.health.report("readyz").well
+    assert world.health.report("healthz").well
 
 
 def test_workers_that_were_not_started_or_were_stopped_are_not_missed(world):
@@ -594,8 +666,7 @@ def test_a_second_signal_ends_it_at_once(program):
 
 def test_signals_are_heard_while_the_main_thread_holds_the_lock_that_stopping_needs(world):
     """In this very thread, which is the main one: a handler that took the lock itself would wait for ever."""
-    handlers = {number: signal.getsignal(number) for number in (*process_module.STOP_SIGNALS, signal.SIGUSR1)}
-    signal.signal(signal.SIGUSR1, lambda *_: None)
+    before = signal.signal(signal.SIGUSR1, lambda *_: None)
     left, locked = [], threading.Lock()
 
     class Locking:
@@ -603,8 +674,8 @@ def test_signals_are_heard_while_the_main_thread_holds_the_lock_that_stopping_ne
             with locked:
                 left.append("stop")
 
+    installed = process_module.install_signals(Locking(), leave=left.append)
     try:
-        process_module.install_signals(Locking(), leave=left.append)
         with locked:
             os.kill(os.getpid(), signal.SIGUSR1)  # not about us
             os.kill(os.getpid(), signal.SIGTERM)
@@ -612,6 +683,5 @@ def test_signals_are_heard_while_the_main_thread_holds_the_lock_that_stopping_ne
         os.kill(os.getpid(), signal.SIGTERM)
         eventually(lambda: left == ["stop", 1])
     finally:
-        os.close(signal.set_wakeup_fd(-1))
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
+        installed.close()
+        signal.signal(signal.SIGUSR1, before)

@@ -15,6 +15,8 @@ from genericjob.reconcile.primitives import System
 from genericjob.reconcile.resources import Key
 from harness.clusters import eventually
 
+pytestmark = pytest.mark.processes
+
 PATIENCE = 30
 
 

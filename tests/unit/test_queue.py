@@ -4,6 +4,7 @@ import pytest
 
 from genericjob.reconcile.metrics import Metrics
 from genericjob.reconcile.queue import Queue
+from sim.scheduler import Stepped
 from unit.alone import Alone, waits
 
 
@@ -169,6 +170,130 @@ def test_low_keys_that_have_waited_long_take_turns_with_the_others(queue, clock)
     clock.time = 30.0
     queue.add("e", low=True)
     assert served(queue, 9) == ["a", "w", "b", "x", "c", "y", "d", "z", "e"]
+
+
+def test_groups_take_turns_and_keys_of_a_group_come_in_their_order(clock, metrics):
+    queue = Queue(primitives=clock, metrics=metrics.queue("q"), group=lambda key: key[0])
+    for key in ("a1", "a2", "a3", "b1", "a4", "c1", "b2"):
+        queue.add(key)
+    assert served(queue, 3) == ["a1", "b1", "c1"]
+    queue.add("d1")
+    queue.add("a1")
+    assert served(queue, 6) == ["a2", "b2", "d1", "a3", "a4", "a1"]
+
+
+def test_a_key_that_is_raised_takes_its_turn_in_its_group(clock, metrics):
+    queue = Queue(primitives=clock, metrics=metrics.queue("q"), group=lambda key: key[0])
+    for key in ("a1", "a2", "b1"):
+        queue.add(key, low=True)
+    for key in ("c1", "c2", "a1"):
+        queue.add(key)
+    assert served(queue, 5) == ["c1", "a1", "c2", "a2", "b1"]
+
+
+def test_unfinished_work_comes_after_everything_else_whoever_adds_it(queue, clock):
+    queue.add("big")
+    queue.get()
+    queue.add("big")
+    queue.done("big", unfinished=True)
+    queue.add("small")
+    queue.add("big")
+    queue.add("old", low=True)
+    assert served(queue, 1) == ["small"]
+    queue.get()
+    queue.again("big", 1)
+    queue.done("big", unfinished=True)
+    assert served(queue, 1) == ["old"]
+    clock.time = 1.0
+    queue.add("small")
+    assert served(queue, 2) == ["small", "big"]
+
+
+def test_work_that_is_finished_counts_as_any_other_again(queue):
+    queue.add("big")
+    queue.get()
+    queue.add("big")
+    queue.done("big", unfinished=True)
+    queue.get()
+    queue.add("big")
+    queue.add("old", low=True)
+    queue.done("big")
+    assert served(queue, 2) == ["big", "old"]
+
+
+def test_low_keys_do_not_take_all_workers(clock, metrics):
+    queue = Queue(primitives=clock, metrics=metrics.queue("q"), group=lambda key: key, share=2)
+    for key in "abc":
+        queue.add(key, low=True)
+    assert [queue.get(), queue.get()] == ["a", "b"]
+    assert waits(queue) is None
+    queue.add("x")
+    assert queue.get() == "x"
+    assert queue.crowded()
+    queue.done("b")
+    assert queue.get() == "c"
+    assert not queue.crowded()
+    queue.add("d", low=True)
+    clock.time = 100.0
+    queue.add("y")
+    assert queue.get() == "y"  # however long it has waited
+    queue.shut_down(drain=True)
+    assert queue.get() is None
+    queue.done("a")
+    assert queue.get() == "d"
+
+
+def test_keys_of_one_group_do_not_take_all_workers(clock, metrics):
+    queue = Queue(primitives=clock, metrics=metrics.queue("q"), group=lambda key: key[0], share=2)
+    for key in ("a1", "a2", "a3", "a4"):
+        queue.add(key, low=key == "a4")
+    assert [queue.get(), queue.get()] == ["a1", "a2"]
+    assert waits(queue) is None
+    queue.add("b1")
+    assert queue.get() == "b1"
+    queue.done("a1")
+    assert queue.get() == "a3"
+    assert waits(queue) is None
+    queue.shut_down(drain=True)
+    assert queue.get() is None
+    queue.done("a2")
+    assert queue.get() == "a4"
+
+
+def test_a_worker_that_waits_for_a_share_is_called_when_there_is_one():
+    with Stepped(1) as stepped:
+        process = stepped.process("p")
+        queue, served = Queue(primitives=process, metrics=Metrics().queue("q"), group=lambda key: key[0], share=1), []
+
+        def working():
+            while (key := queue.get()) is not None:
+                served.append((key, process.monotonic()))
+                process.sleep(1)
+                queue.done(key)
+
+        for _ in range(2):
+            process.start("works", working)
+        queue.add("a1", low=True)
+        stepped.advance(0.5)
+        queue.add("a2")  # of a group that has its share
+        queue.add("b1", low=True)  # low, as the one at work
+        stepped.advance(60)
+        assert served == [("a1", 0), ("a2", 1), ("b1", 1)]
+
+
+def test_a_key_at_work_is_silent_since_it_last_got_on(queue, clock):
+    queue.add("a")
+    queue.add("b")
+    queue.get()
+    clock.time = 5.0
+    queue.get()
+    clock.time = 8.0
+    queue.progress("a")
+    queue.progress("not at work")
+    clock.time = 10.0
+    assert (queue.working(), queue.silent()) == ([10, 5], [2, 5])
+    queue.done("a")
+    assert queue.silent() == [5]
 
 
 def test_a_key_that_rests_is_served_when_the_rest_is_over(queue, clock):

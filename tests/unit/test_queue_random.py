@@ -16,6 +16,8 @@ from unit.alone import Alone, waits
 KEYS = st.sampled_from("abcde")
 SECONDS = st.sampled_from([0.0, 0.005, 0.01, 1.0, 5.0, 20.0, 31.0])
 FIRST, LIMIT, AGEING = 0.005, 20.0, 30.0
+GROUPS = dict(zip("abcde", "xxxyz", strict=True))
+SHARE = 2
 
 
 class AgainstModel(RuleBasedStateMachine):
@@ -24,11 +26,20 @@ class AgainstModel(RuleBasedStateMachine):
     def __init__(self):
         super().__init__()
         self.clock = Alone()
-        self.queue = Queue(primitives=self.clock, metrics=Metrics().queue("q"), first=FIRST, limit=LIMIT, ageing=AGEING)
+        self.queue = Queue(
+            primitives=self.clock,
+            metrics=Metrics().queue("q"),
+            first=FIRST,
+            limit=LIMIT,
+            ageing=AGEING,
+            group=GROUPS.__getitem__,
+            share=SHARE,
+        )
         self.normal, self.low = [], []  # (key, since)
         self.later = {}  # key: (ready, low, when it was asked for)
         self.at_work, self.again = {}, {}  # key: low; key: (ready, low)
-        self.rested, self.failed = {}, Counter()
+        self.rested, self.failed, self.unfinished = {}, Counter(), set()
+        self.turns = {False: [], True: []}  # groups with keys that are ready, by priority
         self.turn_of_low = self.closed = self.drained = False
         self.asked = 0
 
@@ -40,17 +51,20 @@ class AgainstModel(RuleBasedStateMachine):
         if key in self.at_work:
             known = self.again.get(key, (ready, low))
             self.again[key] = min(known[0], ready), known[1] and low
-        elif key in dict(self.low):
+            return
+        low = low or key in self.unfinished
+        if key in dict(self.low):
             if not low:
-                self.normal.append((key, dict(self.low)[key]))
+                since = dict(self.low)[key]
                 self.low = [entry for entry in self.low if entry[0] != key]
+                self.make_ready(key, since, low=False)
         elif key not in dict(self.normal):
             known = self.later.pop(key, None)
             was, order = (known[0], known[2]) if known else (None, None)
             ready, low = (min(known[0], ready), known[1] and low) if known else (ready, low)
             ready = max(ready, self.rested.get(key, 0))
             if ready <= self.clock.time:
-                (self.low if low else self.normal).append((key, ready))
+                self.make_ready(key, ready, low=low)
             else:
                 self.asked += 1
                 self.later[key] = ready, low, order if ready == was else self.asked
@@ -59,13 +73,35 @@ class AgainstModel(RuleBasedStateMachine):
         for key, (ready, low, _) in sorted(self.later.items(), key=lambda entry: (entry[1][0], entry[1][2])):
             if ready <= self.clock.time:
                 del self.later[key]
-                (self.low if low else self.normal).append((key, ready))
+                self.make_ready(key, ready, low=low)
+
+    def make_ready(self, key, since, *, low):
+        (self.low if low else self.normal).append((key, since))
+        self.order(low)
+
+    def order(self, low):
+        """Groups that have keys, those that are new at the end."""
+        groups = [GROUPS[key] for key, _ in (self.low if low else self.normal)]
+        self.turns[low] = [group for group in self.turns[low] if group in groups]
+        self.turns[low] += [group for group in dict.fromkeys(groups) if group not in self.turns[low]]
+
+    def next(self, low):
+        self.order(low)
+        if low and sum(self.at_work.values()) >= SHARE:
+            return None
+        busy = Counter(GROUPS[key] for key in self.at_work)
+        entries = [entry for entry in (self.low if low else self.normal) if busy[GROUPS[entry[0]]] < SHARE]
+        return min(entries, key=lambda entry: self.turns[low].index(GROUPS[entry[0]]), default=None)
 
     def expected(self):
         self.ripen()
-        aged = self.low and self.clock.time - self.low[0][1] >= AGEING
-        low = bool(self.low) and (not self.normal or (self.turn_of_low and aged))
-        key, _ = (self.low if low else self.normal).pop(0)
+        normal, entry = self.next(False), self.next(True)
+        low = entry and (not normal or (self.turn_of_low and self.clock.time - entry[1] >= AGEING))
+        low, entry = bool(low), entry if low else normal
+        (self.low if low else self.normal).remove(entry)
+        self.turns[low].remove(GROUPS[entry[0]])
+        self.order(low)
+        key = entry[0]
         self.turn_of_low = not low
         self.at_work[key] = low
         return key
@@ -103,7 +139,7 @@ class AgainstModel(RuleBasedStateMachine):
     @rule()
     def get(self):
         self.ripen()
-        if self.normal or self.low:
+        if self.next(False) or self.next(True):
             expected = self.expected()
             assert self.queue.get() == expected
         elif self.closed:
@@ -118,20 +154,21 @@ class AgainstModel(RuleBasedStateMachine):
             assert 0 < wait <= min(ready for ready, _, _ in self.later.values()) - self.clock.time
 
     @precondition(lambda self: self.at_work)
-    @rule(data=st.data(), rest=st.sampled_from([0.0, 0.0, 1.0, 10.0]))
-    def done(self, data, rest):
-        self.finish(data.draw(st.sampled_from(sorted(self.at_work))), rest)
+    @rule(data=st.data(), rest=st.sampled_from([0.0, 0.0, 1.0, 10.0]), unfinished=st.booleans())
+    def done(self, data, rest, unfinished):
+        self.finish(data.draw(st.sampled_from(sorted(self.at_work))), rest, unfinished)
 
-    def finish(self, key, rest=0.0):
+    def finish(self, key, rest=0.0, unfinished=False):
         del self.at_work[key]
+        (self.unfinished.add if unfinished else self.unfinished.discard)(key)
         if rest:
             self.rested[key] = self.clock.time + rest
         again = self.again.pop(key, None)
         if again and not self.closed:
             self.put(key, *again)
         elif again and self.drained and again[0] <= self.clock.time:
-            (self.low if again[1] else self.normal).append((key, again[0]))
-        self.queue.done(key, rest=rest)
+            self.make_ready(key, again[0], low=again[1])
+        self.queue.done(key, rest=rest, unfinished=unfinished)
 
     @precondition(lambda self: not self.closed and self.asked > 3)
     @rule(drain=st.booleans())
@@ -147,7 +184,8 @@ class AgainstModel(RuleBasedStateMachine):
     def they_agree(self):
         due = any(ready <= self.clock.time for ready, _, _ in self.later.values())
         assert self.queue.idle() == (not (self.normal or self.low or self.at_work or due))
-        assert len(self.queue.working()) == len(self.at_work)
+        assert len(self.queue.working()) == len(self.queue.silent()) == len(self.at_work)
+        assert self.queue.crowded() == bool(self.normal or self.low)
         assert all(self.queue.failures(key) == self.failed[key] for key in "abcde")
 
     def teardown(self):

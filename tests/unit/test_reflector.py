@@ -1,11 +1,14 @@
 """The reflector: when it lists, when it watches, and how long it waits in between."""
 
+from dataclasses import replace
+
 import pytest
 
 from genericjob.local import MemoryApi
 from genericjob.reconcile.errors import NO_ANSWER, ApiError, Cause
+from genericjob.reconcile.objects import slim_object
 from genericjob.reconcile.resources import CONFIG_MAPS, Key
-from unit.walking import CUT, GONE, REFUSED, Rig, during, lost_history, nothing, put, remove, told
+from unit.walking import CUT, GONE, MAPS, REFUSED, Rig, during, lost_history, nothing, put, remove, told, touch
 
 FIRST_WAIT = pytest.approx(0.8 * 1.5)
 MOMENT = 0.5
@@ -349,3 +352,82 @@ def test_an_unexpected_error_is_raised_and_the_next_run_goes_on(api):
     rig.run()
     assert rig.verbs == ["list", "watch", "watch"]
     assert told(rig.changes) == ["+a"]
+
+
+# ------------------------------------------------------------------------------------------------ objects that cannot be decoded
+
+
+def refusing(wire):
+    """Reads config maps, except those whose name begins with `bad`."""
+    found = slim_object(wire)
+    if found.name.startswith("bad"):
+        raise ValueError(f"odd in version {found.labels.get('version')}")
+    return found
+
+
+ODD_MAPS = replace(MAPS, slim=refusing)
+
+
+def counted(rig):
+    return rig.metrics.registry.get_sample_value("genericjob_unreadable_objects_total", {"resource": "configmaps"})
+
+
+def test_an_object_that_cannot_be_decoded_is_reported_once_and_all_others_are_read(api, caplog):
+    put(api, "a", "bad", "c")
+    reported = []
+    rig = Rig(
+        api,
+        nothing,
+        lambda: (put(api, "d"), touch(api, "bad"), put(api, "e"), None)[-1],
+        GONE,
+        nothing,
+        resource=ODD_MAPS,
+        unreadable=reported.append,
+    )
+    rig.run()
+    assert told(rig.changes) == ["+a", "+c", "+d", "+e"]
+    assert [str(lost) for lost in reported] == ["default/bad"]
+    assert [record.getMessage() for record in caplog.records if "cannot be read" in record.getMessage()] == [
+        "configmaps in default: default/bad cannot be read: odd in version None"
+    ]
+    assert counted(rig) == 3  # the first list, the event, the second list
+
+
+def test_it_is_reported_again_when_the_reason_or_the_object_changes(api):
+    put(api, "bad")
+    reported = []
+
+    def change():
+        api.patch(CONFIG_MAPS, Key("default", "bad"), {"metadata": {"labels": {"version": "2"}}})
+
+    def replace_it():
+        remove(api, "bad")
+        put(api, "bad")
+
+    rig = Rig(api, nothing, change, replace_it, resource=ODD_MAPS, unreadable=reported.append)
+    rig.run()
+    assert [lost.problem for lost in reported] == ["odd in version None", "odd in version 2", "odd in version None"]
+    assert reported[0].uid != reported[2].uid
+    assert rig.calls[0] == "list"
+    assert not any(call == "list" for call in rig.calls[1:])
+
+
+def test_a_server_that_is_away_explains_silence_and_one_that_answers_nonsense_does_not(api):
+    nonsense = ApiError(NO_ANSWER, "Unreadable", "odd")
+    rig = Rig(api, nothing, REFUSED, nonsense, nothing)
+    seen, wait = [], rig.walk.waits
+    rig.walk.waits = Seen(wait, lambda: seen.append((rig.reflector.cut_off, rig.reflector.silence)))
+    rig.run()
+    assert seen == [(True, 0.0), (False, wait[0])]
+    assert (rig.reflector.cut_off, rig.reflector.silence) == (False, 0.0)  # listed again
+
+
+class Seen(list):
+    """Waits, and what there is to see at the beginning of each."""
+
+    def __init__(self, waits, look):
+        self._waits, self._look = waits, look
+
+    def append(self, seconds):
+        self._look()
+        self._waits.append(seconds)

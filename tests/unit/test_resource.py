@@ -23,7 +23,9 @@ def test_a_generation_is_parsed_once_and_the_next_one_anew():
 
 
 def test_of_a_job_only_one_generation_is_remembered():
-    reader = Reader(remembered=2)
+    reader = Reader()
+    reader.read(stored())
+    reader = Reader(most=2 * reader.weight)
     kept = reader.read(stored(uid="another-uid")).design
     for generation in range(1, 5):
         reader.read(stored(generation=generation))

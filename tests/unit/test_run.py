@@ -3,6 +3,8 @@
 import io
 import os
 import signal
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,9 @@ from genericjob.cli.programs import check_programs
 from genericjob.cli.run import Run
 from genericjob.cli.screen import MOST_ROWS, Screen
 from genericjob.cli.views import JobView, RankView, RunView
+from harness.clusters import eventually
+
+pytestmark = pytest.mark.processes
 
 HELLO = Path(__file__).parents[2] / "examples" / "hello.yaml"
 
@@ -245,6 +250,27 @@ def test_a_second_ctrl_c_kills(go):
     assert outcome.code == 130
     assert "Ctrl-C: the programs are asked to end, within 600 s (their grace period); press it again to kill them" in outcome.lines
     assert "Ctrl-C: the programs are killed" in outcome.lines
+
+
+def test_a_ctrl_c_that_does_not_wake_the_main_thread_is_heard(tmp_path):
+    """A signal may arrive just before the run sleeps in a system call, which then goes on. One that arrives in another thread is alike."""
+
+    class Timed(Screen):
+        def refresh(self, *, busy):
+            self.refreshed = time.monotonic()
+            return super().refresh(busy=busy)
+
+    def press():
+        eventually(lambda: (tmp_path / "up").exists() and time.monotonic() > screen.refreshed + 1)  # it sleeps by now
+        signal.pthread_kill(threading.get_ident(), signal.SIGINT)
+
+    script = f"touch {tmp_path}/up; sleep 30; touch {tmp_path}/unheard"
+    (tmp_path / "j.yaml").write_text(yaml.safe_dump(job(replicas("w", 1, container(script)))))
+    screen = Timed(io.StringIO())
+    run = Run(runnable([str(tmp_path / "j.yaml")]), screen)
+    threading.Thread(target=press).start()
+    assert run.go() == 130
+    assert not (tmp_path / "unheard").exists()
 
 
 def test_when_the_job_has_ended_one_ctrl_c_kills_who_still_runs(go, tmp_path):

@@ -14,6 +14,8 @@ import yaml
 
 from harness.terminal import on_terminal
 
+pytestmark = pytest.mark.processes
+
 GENERICJOB = [sys.executable, "-m", "genericjob.cli"]
 PATIENCE = 60.0
 

@@ -13,6 +13,8 @@ from genericjob.cli.screen import AGES, EVERY, Screen
 from genericjob.cli.views import JobView, RankView, RunView
 from harness.terminal import Terminal
 
+pytestmark = pytest.mark.processes
+
 
 def ranks(count, type="w", **fields):
     return {

@@ -14,6 +14,8 @@ from genericjob.local import runs
 from genericjob.reconcile.http import HttpApi
 from genericjob.reconcile.resources import CONFIG_MAPS, RAW_PODS, SECRETS, Key
 
+pytestmark = pytest.mark.processes
+
 PATIENCE = 60.0
 
 

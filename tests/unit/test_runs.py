@@ -11,6 +11,8 @@ import yaml
 from genericjob.local import runs
 from genericjob.local.runs import RunError, find, reach, register
 
+pytestmark = pytest.mark.processes
+
 
 @pytest.fixture(autouse=True)
 def here(tmp_path, monkeypatch):

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from genericjob.reconcile.api import Event
-from genericjob.reconcile.objects import Object
+from genericjob.reconcile.objects import Object, Unreadable
 from genericjob.reconcile.resources import Key
 from genericjob.reconcile.store import Change, Store
 from genericjob.reconcile.versions import newer_or_same, older_or_same
@@ -216,6 +216,62 @@ def test_a_value_that_cannot_be_had_leaves_everything_as_it_was():
         assert store.by("first", "x") == store.by("picky", "x") == [thing("a", 1, owner="x")]
         assert store.by("first", "bad") == ()
         assert store.version == "10"
+
+
+# ------------------------------------------------------------------------------------------------ objects that cannot be read
+
+
+def lost(name="a", uid="u1", version=11):
+    return Unreadable("ns", name, uid, str(version), "odd")
+
+
+def odd(type, found):
+    return Event(type, None, found.resource_version, unreadable=found)
+
+
+@pytest.mark.parametrize("uid", ["u1", ""])
+def test_what_cannot_be_read_any_more_stays_as_it_was_known_last(uid):
+    store = a_store(thing(owner="o"), thing("b", uid="u2"))
+    assert store.apply(odd("MODIFIED", lost(uid=uid))) == []
+    assert store.version == "11"
+    assert store.replace([thing("b", uid="u2")], "12", [lost(uid=uid)]) == []
+    assert [found.name for found in store.by("owner", "o")] == ["a"]
+    assert len(store) == 2
+
+
+@pytest.mark.parametrize("uid", ["u1", ""])
+def test_what_cannot_be_read_is_gone_when_the_server_says_so(uid):
+    store = a_store(old := thing(owner="o"))
+    assert store.apply(odd("DELETED", lost(uid=uid))) == [Change(old, None, tombstone=True)]
+    assert (len(store), list(store.by("owner", "o"))) == (0, [])
+
+
+def test_another_object_under_the_name_ends_the_one_that_was_known():
+    store = a_store(old := thing())
+    assert store.apply(odd("ADDED", lost(uid="u9"))) == [Change(old, None, tombstone=True)]
+    store = a_store(old)
+    assert store.replace([], "12", [lost(uid="u9")]) == [Change(old, None, tombstone=True)]
+
+
+def test_the_deletion_of_another_object_under_the_name_says_nothing():
+    store = a_store(thing())
+    assert store.apply(odd("DELETED", lost(uid="u9"))) == []
+    assert store.apply(odd("DELETED", lost(version=1))) == []  # older than what is known
+    assert len(store) == 1
+
+
+def test_what_was_never_known_and_cannot_be_read_is_not_there():
+    store = a_store()
+    assert store.apply(odd("ADDED", lost())) == []
+    assert store.replace([], "12", [lost()]) == []
+    assert len(store) == 0
+
+
+def test_what_can_be_read_again_is_news():
+    store = a_store(old := thing())
+    store.apply(odd("MODIFIED", lost()))
+    new = thing(version=12)
+    assert store.apply(event("MODIFIED", new)) == [Change(old, new)]
 
 
 # ------------------------------------------------------------------------------------------------ any history

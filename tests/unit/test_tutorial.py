@@ -16,6 +16,8 @@ from genericjob.local.addresses import Addresses
 from genericjob.reconcile.resources import Key
 from harness.console import commands, typed
 
+pytestmark = pytest.mark.processes
+
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "tutorial.md").read_text()
 PROGRAMS = sorted((ROOT / "examples" / "tutorial").glob("*.py"))

@@ -220,6 +220,10 @@ WRONG = {
         lambda: after(Log(), seconds=15).creates("a"),
         (10, "create of train-worker-0, 7.0 s after the renew deadline"),
     ),
+    "a delete that was under way when another took the lease": (
+        lambda: held_up(a_restart().deletes("a"), lambda log: log.leads("two")),
+        (10, "delete of train-worker-0, and another leads"),
+    ),
     "a write after the release": (
         lambda: Log().leads("one", holder="").creates("a"),
         (10, "create of train-worker-0 by one that does not lead"),
@@ -230,6 +234,21 @@ WRONG = {
 def after(log, seconds):
     log.now += timedelta(seconds=seconds)
     return log
+
+
+def held_up(log, meanwhile):
+    """The server received the last write before something else happens, and stores it afterwards."""
+    *log.lines, late = log.lines
+    meanwhile(log)
+    log.version += 1
+    late["responseObject"]["metadata"]["resourceVersion"] = str(log.version)
+    log.lines.append(late)
+    return log
+
+
+@pytest.mark.parametrize("ends", [lambda log: log.leads("two"), lambda log: log.leads("one", holder="")], ids=["lost", "released"])
+def test_a_create_that_admission_held_up_may_be_stored_when_its_sender_leads_no_more(ends):
+    assert held_up(Log().creates("a"), ends).found() == []
 
 
 @pytest.mark.parametrize(("log", "expected"), WRONG.values(), ids=WRONG.keys())

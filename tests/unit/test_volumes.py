@@ -306,6 +306,7 @@ def test_a_program_that_removes_the_directory_of_the_run_does_no_harm(scratch):
     scratch.close()
 
 
+@pytest.mark.processes
 def test_what_a_killed_run_left_is_removed_by_the_next_one(place, tmp_path):
     killed = f"""
 import os, signal

@@ -22,6 +22,8 @@ from harness.clusters import eventually
 
 from .test_processes import Program, lives, sh
 
+pytestmark = pytest.mark.processes
+
 pytestmark = pytest.mark.skipif(not os.path.exists(warden.CHILDREN), reason="wardens need Linux")
 
 DAEMON = """

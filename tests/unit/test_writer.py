@@ -5,6 +5,7 @@ import threading
 import weakref
 from collections import Counter
 from contextlib import contextmanager
+from functools import partial
 
 import msgspec
 import pytest
@@ -141,7 +142,7 @@ def a_writer(api, primitives=None, threads=8):
 
 
 def create(name):
-    return Create(PODS, "default", name, msgspec.json.encode(a_pod(name)), "job", lambda pod: "ours")
+    return Create(PODS, "default", name, partial(msgspec.json.encode, a_pod(name)), "job", lambda pod: "ours")
 
 
 def creates(count, prefix="p"):
@@ -223,6 +224,32 @@ def test_never_more_than_the_limit_and_never_faster_than_slow_start(gate, thread
     assert gate.most <= threads
     assert gate.broken_starts == []
     assert Counter(gate.requests) == Counter(f"p{n}" for n in range(300))
+
+
+class Body(bytes):
+    """A body that is counted for as long as it is in memory."""
+
+    alive = 0
+
+    def __del__(self):
+        Body.alive -= 1
+
+
+def test_a_body_is_made_when_it_is_sent_and_not_kept(memory):
+    most = []
+
+    def made(name):
+        Body.alive += 1
+        most.append(Body.alive)
+        return Body(msgspec.json.encode(a_pod(name)))
+
+    writes = [Create(PODS, "default", f"p{n}", partial(made, f"p{n}"), "job", lambda pod: "ours") for n in range(100)]
+    with a_writer(memory, threads=4) as writer:
+        done = writer.apply(writes)
+    assert set(fates(done)) == {"done"}
+    assert len(most) == 100
+    assert max(most) <= 4 + 3  # those under way, and those whose threads are just about to let them go
+    assert Body.alive == 0
 
 
 def test_helpers_are_started_once_and_wait_without_looking_at_a_clock(gate, primitives):

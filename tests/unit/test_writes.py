@@ -1,5 +1,7 @@
 """One write, and what becomes of it."""
 
+from functools import partial
+
 import msgspec
 import pytest
 
@@ -7,7 +9,8 @@ from genericjob.local import FaultyApi, MemoryApi
 from genericjob.local.faults import lost_answer
 from genericjob.reconcile.errors import ApiError
 from genericjob.reconcile.own_writes import OwnWrites
-from genericjob.reconcile.resources import PODS, RAW_PODS, SERVICES, partial
+from genericjob.reconcile.resources import PODS, RAW_PODS, SERVICES
+from genericjob.reconcile.resources import partial as partial_metadata
 from genericjob.reconcile.writes import Create, Delete, Sender
 from unit.builders import a_map, a_pod, in_default
 
@@ -53,7 +56,7 @@ def send(api, own_writes):
 
 def create(name="p", **meta):
     meta = {"labels": {"owner": "us"}} | meta
-    return Create(PODS, "default", name, msgspec.json.encode(a_pod(name, **meta)), "job", standing)
+    return Create(PODS, "default", name, partial(msgspec.json.encode, a_pod(name, **meta)), "job", standing)
 
 
 def delete(uid, **options):
@@ -91,7 +94,7 @@ def test_a_create_is_done_and_brings_what_is_stored(send, memory):
 def test_remarks_of_the_server_come_back(send):
     body = a_pod()
     body["spec"]["containers"][0]["comand"] = ["sleep"]
-    done = send(Create(PODS, "default", "p", msgspec.json.encode(body), "job", standing))
+    done = send(Create(PODS, "default", "p", partial(msgspec.json.encode, body), "job", standing))
     assert done.fate == "done"
     assert "comand" in done.warnings[0]
 
@@ -202,7 +205,7 @@ def test_a_create_that_certainly_did_not_happen_is_not_looked_for(send, api, err
 
 def test_whoever_judges_wrongly_makes_a_write_fail_and_no_more(send, memory, caplog):
     made(memory)
-    done = send(Create(PODS, "default", "p", msgspec.json.encode(a_pod()), "job", lambda pod: 1 / 0))
+    done = send(Create(PODS, "default", "p", partial(msgspec.json.encode, a_pod()), "job", lambda pod: 1 / 0))
     assert done.fate == "failed"
     assert "ZeroDivisionError" in done.error.message
     assert "ZeroDivisionError" in caplog.text
@@ -292,7 +295,7 @@ def test_a_forbidden_delete_is_refused(send, api, memory):
 
 
 def test_an_end_that_tells_no_version_is_done_all_the_same(send, memory):
-    maps = partial("", "v1", "configmaps", "ConfigMap")
+    maps = partial_metadata("", "v1", "configmaps", "ConfigMap")
     found = memory.create(maps, a_map("p"), "default").object
     done = send(Delete(maps, KEY, found.uid, "job"))
     assert (done.fate, done.object) == ("done", None)

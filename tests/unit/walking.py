@@ -116,13 +116,13 @@ class Stream:
 class Rig:
     """A reflector of the config maps of the default namespace, and what came of it."""
 
-    def __init__(self, api, *steps, **options):
+    def __init__(self, api, *steps, resource=MAPS, **options):
         self.api, self.walk, self.changes, self.metrics = api, Walk(), [], Metrics()
         self.steps = Steps(api, *steps)
         self.store = Store({"name": lambda found: found.name})
         self.reflector = Reflector(
             self.steps,
-            MAPS,
+            resource,
             self.store,
             namespace="default",
             changed=self.changes.append,

@@ -1,0 +1,174 @@
+"""Caches that are bounded by the bytes they take, and what jobs of any shape take in them."""
+
+import gc
+import json
+import tracemalloc
+from contextlib import contextmanager
+from sys import getsizeof
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from genericjob.jobs.assembly import PODS, bare_name
+from genericjob.jobs.bodies import Bodies
+from genericjob.jobs.resource import MOST, Reader, StoredJob
+from genericjob.reconcile.weighed import Weighed, decoded_weight
+from unit.jobs import NOW
+
+MEBIBYTE = 2**20
+
+
+@pytest.fixture
+def cache():
+    return Weighed(10)
+
+
+def kept(cache, keys="abcdef"):
+    """The keys that are kept, without using any of them."""
+    return [key for key in keys if key in cache._entries]
+
+
+def test_the_least_recently_used_go_until_the_rest_fits(cache):
+    for key in "abc":
+        cache.put(key, key.upper(), 3)
+    assert cache.get("a") == "A"
+    cache.put("d", "D", 4)
+    assert kept(cache) == ["a", "c", "d"]
+    assert cache.weight == 10
+    cache.put("e", "E", 8)
+    assert kept(cache) == ["e"]
+    assert cache.get("a") is None
+
+
+def test_a_value_takes_the_place_and_the_weight_of_the_one_before(cache):
+    for weight in (9, 2, 5):
+        cache.put("a", weight, weight)
+    cache.put("b", 0, 5)
+    assert (cache.get("a"), cache.weight, len(cache)) == (5, 10, 2)
+
+
+def test_what_is_too_heavy_is_not_kept_and_costs_nobody_his_place(cache):
+    cache.put("a", "A", 5)
+    cache.put("b", "B", 5)
+    cache.put("b", "heavy", 11)
+    assert kept(cache) == ["a"]
+    assert cache.weight == 5
+
+
+def test_what_is_forgotten_weighs_nothing(cache):
+    cache.put("a", "A", 5)
+    cache.forget("a")
+    cache.forget("a")
+    assert (cache.weight, len(cache)) == (0, 0)
+
+
+# ------------------------------------------------------------------------------------------------ what JSON weighs
+
+TEXTS = st.text(max_size=50) | st.text("ab\U0001f600", min_size=1, max_size=200)
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False, allow_infinity=False) | TEXTS,
+    lambda inner: st.lists(inner, max_size=20) | st.dictionaries(TEXTS, inner, max_size=20),
+    max_leaves=100,
+)
+
+
+def taken(value):
+    """The bytes of a decoded value, with the header that the garbage collector adds to containers."""
+    if isinstance(value, dict):
+        return 16 + getsizeof(value) + sum(taken(key) + taken(found) for key, found in value.items())
+    if isinstance(value, list):
+        return 16 + getsizeof(value) + sum(map(taken, value))
+    return getsizeof(value)
+
+
+@given(VALUES)
+def test_a_text_weighs_at_least_what_its_values_take(value):
+    text = msgspec.json.encode(value)
+    assert decoded_weight(text) + 100 >= taken(msgspec.json.decode(text))
+
+
+# ------------------------------------------------------------------------------------------------ jobs
+
+
+def stored(spec, uid):
+    return StoredJob("team", "train", uid, "1", 1, {}, {}, "", (), NOW, None, json.dumps(spec).encode(), b"")
+
+
+def a_type(replicas, type="worker", **container):
+    containers = [{"name": "main", "image": "app:1", **container}]
+    return {"type": type, "replicas": replicas, "template": {"spec": {"containers": containers}}}
+
+
+def ten_types_and_rules(number):
+    types = [f"t{n}" for n in range(10)]
+    rules = [{type: [rule % 1000] for type in types} for rule in range(number)]
+    return {"replicaSpecs": [a_type(1000, type) for type in types], "failureRules": rules}
+
+
+SPECS = {
+    "paused": ({"replicaSpecs": [a_type(10_000)], "suspend": True}, 60),
+    "rules over ten types": (ten_types_and_rules(10_000), 3),
+    "rules of one rank": ({"replicaSpecs": [a_type(10_000)], "successRules": [{"worker": [n]} for n in range(10_000)]}, 8),
+    "brackets": ({"replicaSpecs": [{"type": "a", "template": {"x": [[]] * 200_000}}]}, 4),
+    "small": ({"replicaSpecs": [a_type(4, args=["--rank=$(rank)"])], "successRules": [{"worker": [0]}]}, 3_000),
+}
+
+
+@contextmanager
+def measured():
+    gc.collect()
+    tracemalloc.start()
+    found = {}
+    try:
+        yield found
+        gc.collect()
+        found["bytes"] = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("shape", SPECS)
+def test_jobs_of_any_shape_and_number_take_a_bounded_part_of_memory(shape):
+    spec, number = SPECS[shape]
+    reader, job = Reader(), stored(spec, "uid-0")
+    reader.read(job)
+    with measured() as taken:
+        for n in range(number):
+            reader.read(msgspec.structs.replace(job, uid=f"uid-{n}"))
+    assert taken["bytes"] < MOST
+    assert reader.weight <= MOST
+
+
+@pytest.mark.parametrize("shape", SPECS)
+def test_a_job_takes_no_more_than_it_weighs(shape):
+    job = stored(SPECS[shape][0], "uid")
+    reader = Reader(most=100 * MEBIBYTE)
+    reader.read(stored(SPECS[shape][0], "another"))  # what is loaded once and shared
+    reader.forget("another")
+    with measured() as taken:
+        reader.read(job)
+    assert taken["bytes"] <= reader.weight
+    assert reader.weight < 3 * taken["bytes"] + 10_000
+
+
+@pytest.mark.parametrize("argument", ["$(rank)" * 10_000, "$(rank) of many " * 5_000, "$(rank)x" * 10_000, "x" * 100_000, "$(rank)"])
+def test_compiled_bodies_take_no_more_than_they_weigh(argument):
+    job = Reader().read(stored({"replicaSpecs": [a_type(2, args=[argument])], "service": {"ports": [{"port": 1}]}}, "uid"))
+    Bodies(pods=PODS, host=bare_name, new_id=lambda: "marker").of(job, resumed=False)
+    bodies = Bodies(pods=PODS, host=bare_name, new_id=lambda: "marker")
+    with measured() as taken:
+        bodies.of(job, resumed=False)
+    weight = bodies.of(job, resumed=False).weight
+    assert taken["bytes"] <= weight < MEBIBYTE
+
+
+def test_compiled_bodies_of_many_jobs_take_a_bounded_part_of_memory():
+    reader = Reader()
+    jobs = [reader.read(stored({"replicaSpecs": [a_type(2, args=["$(rank)" * 5_000])]}, f"uid-{n}")) for n in range(12)]
+    bodies = Bodies(pods=PODS, host=bare_name, new_id=lambda: "marker", most=MEBIBYTE)
+    with measured() as taken:
+        for job in jobs:
+            bodies.of(job, resumed=False)
+    assert taken["bytes"] < MEBIBYTE
