@@ -2,17 +2,23 @@
 
 Two versions of the protocol are spoken. The older one is understood by every server, but cannot say that the input has ended; so the newer
 one is asked for when input comes from a file or a pipe, where the end matters. On a terminal Ctrl-D is a character like others.
+
+One thread owns the connection. A TLS connection must not be read by one thread while another one writes: a signal that interrupts the
+read at the moment of a write looks like the end of the connection then, and newer versions of Python make the writer wait for the reader.
+So the socket does not block, and one loop serves input, output and changes of the terminal's size as each of them becomes ready.
 """
 
 import json
 import os
+import select
 import signal
+import socket
+import ssl
 import sys
 import termios
 import tty
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from threading import Thread
 from typing import Any
 from urllib.parse import quote
 
@@ -32,6 +38,13 @@ CLOSE = 255
 PLAIN, WITH_CLOSE = "v4.channel.k8s.io", "v5.channel.k8s.io"
 PATIENCE = 30.0
 PIECE = 32 * 1024
+MAX_UNSENT = 4 * PIECE
+"""Bytes: no more input is read while so much of it waits to be sent."""
+FRAMES_AT_ONCE = 100
+"""However much a command prints, input is looked at after so many frames."""
+OPCODES = websocket.ABNF
+BLOCKED = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
+"""The socket cannot go on at the moment."""
 
 
 class Session:
@@ -44,66 +57,117 @@ class Session:
         query += [("tty", "true")] if terminal else [("stderr", "true")]
         path = RAW_PODS.path(*pod, "exec") + "?" + "&".join(f"{name}={quote(value, safe='')}" for name, value in query)
         self._socket = _opened(access, path, [WITH_CLOSE, PLAIN] if stdin and not terminal else [PLAIN])
+        self._unsent = bytearray()
+        self._channel = CLOSE
+        """The channel of the last frame, to which a frame that continues it belongs."""
+        self._ending = b""
+        """What the server has reported about the end of the command."""
 
     def run(self) -> int:
-        """Let it run; returns its exit code."""
+        """Let the command run, and return its exit code."""
         try:
-            with _raw(self._terminal and self._stdin), self._resizing():
-                if self._stdin:
-                    Thread(target=self._send_input, name="input", daemon=True).start()
-                return _exit_code(self._receive())
+            with _raw(self._terminal and self._stdin), self._resizing() as resized:
+                self._socket.settimeout(0)
+                return _exit_code(self._exchange(resized))
         finally:
             with suppress(websocket.WebSocketException, OSError):
                 self._socket.close(timeout=1)
 
-    def _receive(self) -> bytes:
-        """Print what comes until the server says how it ended."""
-        told = b""
+    def _exchange(self, resized: socket.socket | None) -> bytes:
+        """Pass on input, output and sizes until the connection ends; return what the server reported about the end."""
+        connection, stdin = self._socket.sock, sys.stdin.fileno() if self._stdin else None
+        patience: float | None = None
         while True:
+            reading = [connection, resized, stdin if len(self._unsent) < MAX_UNSENT else None]
+            ready, _, _ = select.select([each for each in reading if each is not None], [connection] if self._unsent else [], [], patience)
+            if resized in ready:
+                resized.recv(PIECE)
+                self._send_size()
+            if stdin in ready and not self._take_input(stdin):
+                stdin = None
+            self._flush()
             try:
-                kind, data = self._socket.recv_data()
+                # TO THE LAST FRAME: select does not see what TLS has received and not yet handed out.
+                patience = None if self._receive() else 0
             except websocket.WebSocketConnectionClosedException:
-                return told
+                return self._ending
             except (websocket.WebSocketException, OSError) as error:
                 raise CommandError(f"the connection to the container broke: {error}") from error
-            if kind == websocket.ABNF.OPCODE_CLOSE:
-                return told
-            channel, payload = (data[0], data[1:]) if data else (CLOSE, b"")
-            if channel in (STDOUT, STDERR):
-                out = sys.stdout.buffer if channel == STDOUT else sys.stderr.buffer
-                out.write(payload)
-                out.flush()
-            elif channel == ERROR:
-                told += payload
 
-    def _send_input(self) -> None:
-        with suppress(websocket.WebSocketException, OSError):  # the command has ended, and the other thread knows
-            while piece := os.read(sys.stdin.fileno(), PIECE):
-                self._send(STDIN, piece)
-            if self._socket.getsubprotocol() == WITH_CLOSE:
-                self._send(CLOSE, bytes([STDIN]))
+    def _receive(self) -> bool:
+        """Print what has arrived. Returns whether that was all."""
+        for _ in range(FRAMES_AT_ONCE):
+            try:
+                frame = self._socket.recv_frame()
+            except BLOCKED:
+                return True
+            if frame.opcode == OPCODES.OPCODE_CLOSE:
+                raise websocket.WebSocketConnectionClosedException
+            if frame.opcode == OPCODES.OPCODE_PING:
+                self._send_frame(OPCODES.OPCODE_PONG, frame.data)
+            elif frame.opcode == OPCODES.OPCODE_CONT:
+                self._take_output(frame.data)
+            elif frame.opcode in (OPCODES.OPCODE_BINARY, OPCODES.OPCODE_TEXT) and frame.data:
+                self._channel = frame.data[0]
+                self._take_output(frame.data[1:])
+        return False
+
+    def _take_output(self, payload: bytes) -> None:
+        if self._channel in (STDOUT, STDERR):
+            out = sys.stdout.buffer if self._channel == STDOUT else sys.stderr.buffer
+            out.write(payload)
+            out.flush()
+        elif self._channel == ERROR:
+            self._ending += payload
+
+    def _take_input(self, stdin: int) -> bool:
+        """Send a piece of the input. Returns whether there may be more."""
+        piece = b""
+        with suppress(OSError):  # a terminal that is no more is at its end
+            piece = os.read(stdin, PIECE)
+        if piece:
+            self._send(STDIN, piece)
+        elif self._socket.getsubprotocol() == WITH_CLOSE:
+            self._send(CLOSE, bytes([STDIN]))
+        return bool(piece)
 
     @contextmanager
-    def _resizing(self) -> Iterator[None]:
-        """Send the size of the terminal, now and whenever it changes.
-
-        Changes are sent by the thread of signals: the main thread reads what the command prints, and a sender may have to wait
-        until that is read.
-        """
+    def _resizing(self) -> Iterator[socket.socket | None]:
+        """Send the size of the terminal; a socket that can be read then says that the size has changed."""
         if not self._terminal:
-            yield
+            yield None
             return
-        with Signals((signal.SIGWINCH,), lambda number: self._send_size()):
-            self._send_size()  # AFTER THE FIRST LINE: a change between the two would not be heard of
-            yield
+        reading, writing = socket.socketpair()
+        writing.setblocking(False)
+
+        def wake(number: int) -> None:
+            with suppress(BlockingIOError):  # so full that it can be read
+                writing.send(b"\0")
+
+        with reading, writing, Signals((signal.SIGWINCH,), wake):
+            self._send_size()  # AFTER THE LINE BEFORE: a change between the two would not be seen
+            yield reading
 
     def _send_size(self) -> None:
-        with suppress(websocket.WebSocketException, OSError):
+        with suppress(OSError):
             size = os.get_terminal_size(sys.stdin.fileno())
             self._send(RESIZE, json.dumps({"Width": size.columns, "Height": size.lines}).encode())
 
     def _send(self, channel: int, payload: bytes) -> None:
-        self._socket.send_binary(bytes([channel]) + payload)
+        self._send_frame(OPCODES.OPCODE_BINARY, bytes([channel]) + payload)
+
+    def _send_frame(self, opcode: int, data: bytes) -> None:
+        self._unsent += OPCODES.create_frame(data, opcode).format()
+
+    def _flush(self) -> None:
+        """Send as much as the connection takes now."""
+        try:
+            while self._unsent:
+                del self._unsent[: self._socket.sock.send(bytes(self._unsent[:PIECE]))]
+        except BLOCKED:
+            pass
+        except OSError:  # the command has ended; what was printed and how it ended can still be read
+            self._unsent.clear()
 
 
 def _opened(access: Access, path: str, protocols: Sequence[str]) -> Any:

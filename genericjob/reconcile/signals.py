@@ -10,9 +10,11 @@ So the handlers here do nothing. The interpreter writes the number of a signal i
 arrives, in whichever thread that is, and a thread reads it from there.
 """
 
+import os
 import signal
 import socket
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from types import TracebackType
 from typing import Any
 
@@ -23,7 +25,10 @@ PATIENCE_S = 1.0
 
 
 class Signals:
-    """Calls `heard` with the number of each of these signals, from now until `close`. For the main thread, and one at a time."""
+    """Calls `heard` with the number of each of these signals, from now until `close`.
+
+    For the main thread. They may be nested: an inner one passes on the signals that are not its own.
+    """
 
     def __init__(self, numbers: Iterable[int], heard: Callable[[int], None]) -> None:
         self._heard = heard
@@ -55,8 +60,17 @@ class Signals:
     def _read(self) -> None:
         with self._reading:
             while arrived := self._reading.recv(64):
-                for number in filter(self._before.__contains__, arrived):
-                    self._heard(number)
+                for number in arrived:
+                    if number in self._before:
+                        self._heard(number)
+                    else:
+                        self._pass_on(number)
+
+    def _pass_on(self, number: int) -> None:
+        """Let an outer one hear of its signal."""
+        if self._socket_before >= 0:
+            with suppress(OSError):  # full of signals, or closed
+                os.write(self._socket_before, bytes([number]))
 
 
 def _do_nothing(*_: object) -> None:

@@ -310,7 +310,12 @@ def test_exec_runs_a_command_in_a_rank_and_ends_as_it_does(gj, train):
 
 def asked_until(shell, keys, shown):
     """Press keys until something is shown, once in a second: a terminal drops what nobody has read for long."""
-    eventually(lambda: shell.press(keys) or eventually(lambda: shown in shell.text, within=1.0))
+
+    def pressed():
+        shell.press(keys)
+        return eventually(lambda: shell.has(shown), within=1.0)
+
+    eventually(pressed)
 
 
 @pytest.mark.processes

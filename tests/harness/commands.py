@@ -172,10 +172,11 @@ class Going:
 
     def shows(self, text: str) -> None:
         """Wait for a text."""
-        eventually(lambda: self._has(text))
+        eventually(lambda: self.has(text))
 
-    def _has(self, text: str) -> bool:
-        assert text in self.text, self.text
+    def has(self, text: str) -> bool:
+        """Whether it has printed a text; an error that shows what it printed in its place if not."""
+        assert text in self.text, f"exit code {self._process.poll()}, printed {self.text!r}"
         return True
 
     def press(self, text: str) -> None:

@@ -2,7 +2,6 @@
 
 import os
 import shlex
-import socket
 import sys
 import threading
 from contextlib import suppress
@@ -12,7 +11,6 @@ import pytest
 import yaml
 
 from genericjob.api import crd
-from genericjob.cli.channels import PLAIN, WITH_CLOSE
 from genericjob.cli.main import main
 from genericjob.cli.options import target
 from genericjob.local import runs
@@ -23,8 +21,6 @@ from genericjob.local.serving import ApiServer
 from genericjob.reconcile.errors import ApiError
 from genericjob.reconcile.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, EVENTS, NAMESPACES, RAW_PODS, Key, raw
 from harness.clusters import eventually
-from harness.kubelet.door import run
-from harness.kubelet.websockets import Channels, accept
 from harness.scripted import ScriptedServer, answer
 
 JOBS = raw("batch.tensorstack.dev", "v1beta1", "genericjobs", "GenericJob")
@@ -463,86 +459,6 @@ def test_what_helps_against_a_refusal_is_proposed_for_the_same_cluster_and_names
         code, _, complaint = call("apply", "--kubeconfig", config, "-n", "team", str(tmp_path / "job.yaml"))
     assert code == 2
     assert complaint.endswith(f"genericjob {words} train --kubeconfig {config} -n team\n")
-
-
-# ------------------------------------------------------------------------------------------------ commands in containers
-
-
-class Container:
-    """One that runs each command as a process of this machine, and speaks the newest version it is asked for."""
-
-    def __init__(self, *, refuse=b""):
-        self.asked = []
-        self._refuse = refuse
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.port = self._listener.getsockname()[1]
-        self._thread = threading.Thread(target=self._serve, daemon=True)
-        self._thread.start()
-
-    def _serve(self):
-        peer, _ = self._listener.accept()
-        with peer, peer.makefile("rb") as source, peer.makefile("wb") as sink:
-            head = b"".join(iter(source.readline, b"\r\n")).decode()
-            headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in head.splitlines()[1:])}
-            self.asked = headers["sec-websocket-protocol"].split(",")
-            if self._refuse:
-                sink.write(b"HTTP/1.1 403 Forbidden\r\nContent-Length: %d\r\n\r\n%s" % (len(self._refuse), self._refuse))
-                return
-            key = accept(headers["sec-websocket-key"])
-            sink.write(
-                f"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
-                f"Sec-WebSocket-Accept: {key}\r\nSec-WebSocket-Protocol: {self.asked[0]}\r\n\r\n".encode()
-            )
-            sink.flush()
-            channels = Channels(source, sink)
-            query = head.split()[1].partition("?")[2].split("&")
-            words = [each.removeprefix("command=") for each in query if each.startswith("command=")]
-            channels.tell(run(channels, words, "pod", terminal=False, stdin="stdin=true" in query))
-
-    def close(self):
-        self._listener.close()
-        self._thread.join(5.0)
-
-
-@pytest.fixture
-def session(monkeypatch, tmp_path):
-    """`session(words)`: run a command in a container, and return its exit code."""
-    from genericjob.cli.channels import Session
-    from genericjob.reconcile.access import Access
-
-    containers = []
-
-    def made(*words, stdin=None, refuse=b""):
-        container = Container(refuse=refuse)
-        containers.append(container)
-        if stdin is not None:
-            (tmp_path / "in").write_bytes(stdin)
-            monkeypatch.setattr(sys, "stdin", open(tmp_path / "in"))  # noqa: SIM115 - closed with the test
-        access = Access("127.0.0.1", container.port, source="test")
-        return Session(access, Key("n", "p"), "c", words, stdin=stdin is not None, terminal=False).run(), container
-
-    yield made
-    for each in containers:
-        each.close()
-
-
-def test_the_end_of_the_input_is_told_where_it_matters(session, capfdbinary):
-    text = b"some input\n" * 5000
-    code, container = session("cat", stdin=text)
-    assert (code, container.asked) == (0, [WITH_CLOSE, PLAIN])
-    assert capfdbinary.readouterr().out == text
-
-
-def test_without_input_the_version_that_all_servers_speak_is_enough(session, capfd):
-    code, container = session("false")
-    assert (code, container.asked) == (1, [PLAIN])
-
-
-def test_who_may_not_run_commands_hears_it_in_the_words_of_the_server(session):
-    refusal = b'{"kind":"Status","code":403,"reason":"Forbidden","message":"pods p is forbidden"}'
-    with pytest.raises(ApiError, match="pods p is forbidden") as raised:
-        session("true", refuse=refusal)
-    assert raised.value.code == 403
 
 
 def test_nobody_reads(tmp_path, monkeypatch):

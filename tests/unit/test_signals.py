@@ -80,3 +80,14 @@ def test_a_handler_that_was_set_meanwhile_stays():
         assert signal.getsignal(signal.SIGUSR1) is signal.SIG_IGN
     finally:
         signal.signal(signal.SIGUSR1, before)
+
+
+def test_an_inner_one_passes_on_what_is_not_its_own():
+    outer, inner = [], []
+    with Signals((signal.SIGUSR1,), outer.append):
+        with Signals((signal.SIGUSR2,), inner.append):
+            for number in (signal.SIGUSR1, signal.SIGUSR2):
+                os.kill(os.getpid(), number)
+            eventually(lambda: (outer, inner) == ([signal.SIGUSR1], [signal.SIGUSR2]))
+        os.kill(os.getpid(), signal.SIGUSR1)
+        eventually(lambda: outer == [signal.SIGUSR1] * 2)

@@ -3,6 +3,7 @@
 import gc
 import json
 import tracemalloc
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from sys import getsizeof
 
@@ -116,17 +117,33 @@ SPECS = {
 }
 
 
+FRAMES = 40
+"""Calls from a test down to any allocation, at most."""
+OF_A_TEST = tracemalloc.Filter(True, __file__, all_frames=True)
+
+
 @contextmanager
 def measured():
+    """Measure what is still allocated at the end of the block, by calls from this module alone: other threads of the process work, too."""
     gc.collect()
-    tracemalloc.start()
+    tracemalloc.start(FRAMES)
     found = {}
     try:
         yield found
         gc.collect()
-        found["bytes"] = tracemalloc.get_traced_memory()[0]
+        traces = tracemalloc.take_snapshot().filter_traces([OF_A_TEST]).traces
+        found["bytes"] = sum(trace.size for trace in traces)
     finally:
         tracemalloc.stop()
+
+
+def test_what_other_threads_allocate_is_not_measured():
+    with ThreadPoolExecutor(1) as other:
+        other.submit(int).result()  # the thread is there
+        with measured() as taken:
+            own = bytes(50_000)
+            foreign = other.submit(bytes, 100_000).result()
+    assert len(own) <= taken["bytes"] < len(foreign)
 
 
 @pytest.mark.parametrize("shape", SPECS)
