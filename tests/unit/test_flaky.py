@@ -37,6 +37,7 @@ NOT_ABOUT_PROCESSES = {
     "sim/test_scheduler.py": "runs a program to its end",
     "unit/test_cli_words.py": "runs a program to its end",
     "unit/test_structs.py": "runs a program to its end",
+    "unit/test_weighed.py": "calls functions in a process of their own",
     "e2e/test_access.py": "runs a program to its end",
     "e2e/test_examples.py": "runs programs to their ends",
     "e2e/test_hostile.py": "runs commands to their ends",

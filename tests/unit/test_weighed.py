@@ -3,8 +3,9 @@
 import gc
 import json
 import tracemalloc
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
+from multiprocessing import get_context
 from sys import getsizeof
 
 import msgspec
@@ -117,75 +118,87 @@ SPECS = {
 }
 
 
-FRAMES = 40
-"""Calls from a test down to any allocation, at most."""
-OF_A_TEST = tracemalloc.Filter(True, __file__, all_frames=True)
-
-
 @contextmanager
 def measured():
-    """Measure what is still allocated at the end of the block, by calls from this module alone: other threads of the process work, too."""
     gc.collect()
-    tracemalloc.start(FRAMES)
+    tracemalloc.start()
     found = {}
     try:
         yield found
         gc.collect()
-        traces = tracemalloc.take_snapshot().filter_traces([OF_A_TEST]).traces
-        found["bytes"] = sum(trace.size for trace in traces)
+        found["bytes"] = tracemalloc.get_traced_memory()[0]
     finally:
         tracemalloc.stop()
 
 
-def test_what_other_threads_allocate_is_not_measured():
-    with ThreadPoolExecutor(1) as other:
-        other.submit(int).result()  # the thread is there
-        with measured() as taken:
-            own = bytes(50_000)
-            foreign = other.submit(bytes, 100_000).result()
-    assert len(own) <= taken["bytes"] < len(foreign)
+@pytest.fixture(scope="module")
+def alone():
+    """`alone(function, …)`: call it in a process of its own, because threads that other tests left behind allocate, too."""
+    with ProcessPoolExecutor(1, get_context("spawn")) as process:
+        yield lambda function, *args: process.submit(function, *args).result()
 
 
-@pytest.mark.parametrize("shape", SPECS)
-def test_jobs_of_any_shape_and_number_take_a_bounded_part_of_memory(shape):
+def growth_by_many(shape):
+    """Return the bytes that a reader takes after many jobs of a shape, and its weight."""
     spec, number = SPECS[shape]
     reader, job = Reader(), stored(spec, "uid-0")
     reader.read(job)
     with measured() as taken:
         for n in range(number):
             reader.read(msgspec.structs.replace(job, uid=f"uid-{n}"))
-    assert taken["bytes"] < MOST
-    assert reader.weight <= MOST
+    return taken["bytes"], reader.weight
 
 
 @pytest.mark.parametrize("shape", SPECS)
-def test_a_job_takes_no_more_than_it_weighs(shape):
-    job = stored(SPECS[shape][0], "uid")
+def test_jobs_of_any_shape_and_number_take_a_bounded_part_of_memory(alone, shape):
+    taken, weight = alone(growth_by_many, shape)
+    assert taken < MOST
+    assert weight <= MOST
+
+
+def growth_by_one(shape):
+    """Return the bytes that a reader takes for one job of a shape, and its weight."""
     reader = Reader(most=100 * MEBIBYTE)
     reader.read(stored(SPECS[shape][0], "another"))  # what is loaded once and shared
     reader.forget("another")
+    job = stored(SPECS[shape][0], "uid")
     with measured() as taken:
         reader.read(job)
-    assert taken["bytes"] <= reader.weight
-    assert reader.weight < 3 * taken["bytes"] + 10_000
+    return taken["bytes"], reader.weight
 
 
-@pytest.mark.parametrize("argument", ["$(rank)" * 10_000, "$(rank) of many " * 5_000, "$(rank)x" * 10_000, "x" * 100_000, "$(rank)"])
-def test_compiled_bodies_take_no_more_than_they_weigh(argument):
+@pytest.mark.parametrize("shape", SPECS)
+def test_a_job_takes_no_more_than_it_weighs(alone, shape):
+    taken, weight = alone(growth_by_one, shape)
+    assert taken <= weight < 3 * taken + 10_000
+
+
+def growth_by_bodies(argument):
+    """Return the bytes that the compiled bodies of a job with an argument take, and their weight."""
     job = Reader().read(stored({"replicaSpecs": [a_type(2, args=[argument])], "service": {"ports": [{"port": 1}]}}, "uid"))
     Bodies(pods=PODS, host=bare_name, new_id=lambda: "marker").of(job, resumed=False)
     bodies = Bodies(pods=PODS, host=bare_name, new_id=lambda: "marker")
     with measured() as taken:
         bodies.of(job, resumed=False)
-    weight = bodies.of(job, resumed=False).weight
-    assert taken["bytes"] <= weight < MEBIBYTE
+    return taken["bytes"], bodies.of(job, resumed=False).weight
 
 
-def test_compiled_bodies_of_many_jobs_take_a_bounded_part_of_memory():
+@pytest.mark.parametrize("argument", ["$(rank)" * 10_000, "$(rank) of many " * 5_000, "$(rank)x" * 10_000, "x" * 100_000, "$(rank)"])
+def test_compiled_bodies_take_no_more_than_they_weigh(alone, argument):
+    taken, weight = alone(growth_by_bodies, argument)
+    assert taken <= weight < MEBIBYTE
+
+
+def growth_by_bodies_of_many():
+    """Return the bytes that the compiled bodies of many jobs take."""
     reader = Reader()
     jobs = [reader.read(stored({"replicaSpecs": [a_type(2, args=["$(rank)" * 5_000])]}, f"uid-{n}")) for n in range(12)]
     bodies = Bodies(pods=PODS, host=bare_name, new_id=lambda: "marker", most=MEBIBYTE)
     with measured() as taken:
         for job in jobs:
             bodies.of(job, resumed=False)
-    assert taken["bytes"] < MEBIBYTE
+    return taken["bytes"]
+
+
+def test_compiled_bodies_of_many_jobs_take_a_bounded_part_of_memory(alone):
+    assert alone(growth_by_bodies_of_many) < MEBIBYTE
