@@ -13,6 +13,7 @@ from .acting import acting
 from .failures import Debugging
 from .helping import Command as Plain
 from .helping import dressed, flowing
+from .text import say
 
 HERE, THERE, FILES, CLUSTER = "Without a cluster", "Jobs, on a cluster or in a run on this machine", "Manifests", "Clusters"
 
@@ -93,7 +94,7 @@ for _each in COMMANDS:
 
 def _version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"genericjob {__version__}")
+        say(f"genericjob {__version__}")
         raise typer.Exit
 
 

@@ -23,6 +23,7 @@ from .documents import BadInputError, Document, Problem, problems, read
 from .failures import BAD_INPUT, CommandError
 from .jobs import JOBS
 from .options import Context, Kubeconfig, Local, Namespace, Target, target
+from .text import say
 
 NOT_CHECKED = "some validation rules were not checked"
 """What a server adds when it has said what is wrong."""
@@ -70,11 +71,11 @@ def apply(
     refused = False
     for document in documents:
         try:
-            typer.echo(_Application(where, document, namespace, dry=dry_run == "server").go())
+            say(_Application(where, document, namespace, dry=dry_run == "server").go())
             for problem in problems(document):  # A SERVER THAT TOOK IT has not looked into its templates
-                typer.echo(document.told(replace(problem, severity="warning")), err=True)
+                say(document.told(replace(problem, severity="warning")), err=True)
         except BadInputError as error:
-            typer.echo(str(error), err=True)
+            say(str(error), err=True)
             refused = True
     if refused:
         raise typer.Exit(BAD_INPUT)

@@ -32,6 +32,7 @@ from genericjob.reconcile.resources import RAW_PODS, Key
 from genericjob.reconcile.signals import Signals
 
 from .failures import CommandError
+from .text import one_line
 
 STDIN, STDOUT, STDERR, ERROR, RESIZE = range(5)
 CLOSE = 255
@@ -80,10 +81,10 @@ class Session:
         while True:
             reading = [connection, resized, stdin if len(self._unsent) < MAX_UNSENT else None]
             ready, _, _ = select.select([each for each in reading if each is not None], [connection] if self._unsent else [], [], patience)
-            if resized in ready:
+            if resized is not None and resized in ready:
                 resized.recv(PIECE)
                 self._send_size()
-            if stdin in ready and not self._take_input(stdin):
+            if stdin is not None and stdin in ready and not self._take_input(stdin):
                 stdin = None
             self._flush()
             try:
@@ -214,14 +215,14 @@ def _exit_code(told: bytes) -> int:
     try:
         status = json.loads(told)
     except ValueError:
-        raise CommandError(told.decode("utf-8", "replace").strip()) from None
+        raise CommandError(one_line(told.decode("utf-8", "replace"))) from None
     if status.get("status") == "Success":
         return 0
     causes = (status.get("details") or {}).get("causes") or ()
     code = next((each.get("message", "") for each in causes if each.get("reason") == "ExitCode"), "")
     if code.isdigit():
         return int(code)
-    raise CommandError(status.get("message") or "the command could not be run")
+    raise CommandError(one_line(status.get("message") or "the command could not be run"))
 
 
 @contextmanager

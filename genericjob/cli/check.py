@@ -13,6 +13,7 @@ from genericjob.reconcile.resources import LEASES, Key
 
 from .options import HOME, LEASE, Context, Kubeconfig, Local, Namespace, lease_name, target
 from .tables import age, moment, now
+from .text import one_line, say
 
 ROUND_TRIPS = 5
 RIGHTS = (
@@ -52,7 +53,7 @@ def check(kubeconfig: Kubeconfig = "", context: Context = "", namespace: Namespa
         ("You may", _rights(api, where.namespace)),
         ("Round trip", f"{_round_trip(api) * 1000:.1f} ms (best of {ROUND_TRIPS})"),
     ):
-        typer.echo(f"{title:<11} {text}")
+        say(f"{title:<11} {one_line(text)}")
         missing = missing or text.endswith(HOW_TO_INSTALL)
     if missing:
         raise typer.Exit(1)

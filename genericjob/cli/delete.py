@@ -13,6 +13,7 @@ from .failures import BAD_INPUT, TIMED_OUT, CommandError
 from .following import life_of
 from .jobs import JOBS, Job, MissingError, complete, everything, find, key_of, missing, plain
 from .options import Context, Kubeconfig, Local, Namespace, Target, target
+from .text import say
 from .wait import Timeout, duration
 
 POLICIES: Mapping[str, Propagation] = {"background": "Background", "foreground": "Foreground", "orphan": "Orphan"}
@@ -53,7 +54,7 @@ def delete(
     problems: list[str] = []
     jobs = _named(where, names or [], problems, ignore=ignore_not_found) if names else everything(where, labels=selector)[0]
     if not jobs and not problems and not names:
-        typer.echo(f"There are no jobs to delete in namespace {where.namespace} ({where.where}).", err=True)
+        say(f"There are no jobs to delete in namespace {where.namespace} ({where.where}).", err=True)
     # WHO NAMES NO JOB wants none of them to be there: one that another took along is no failure.
     gone = [] if ignore_not_found or not names else problems
     going = [job for job in jobs if _delete(where, job, POLICIES[cascade], gone)]
@@ -86,7 +87,7 @@ def _delete(where: Target, job: Job, propagation: Propagation, problems: list[st
             raise
         problems.append(missing(where, plain(key.name)))
         return False
-    typer.echo(f"{key.name} deleted")
+    say(f"{key.name} deleted")
     return True
 
 

@@ -11,7 +11,8 @@ from genericjob.api.status import GenericJobStatus
 from .jobs import Job, Name, find, kinds_of, status_of
 from .options import Context, Kubeconfig, Local, Namespace, target
 from .ranks import Rank, counted, pods_of, ranks_of, table_of
-from .tables import OF_PHASE, QUIET, Table, age, colourful, duration, moment, now, one_line, painted, show
+from .tables import OF_PHASE, QUIET, Table, age, colourful, duration, moment, now
+from .text import one_line, painted, show
 from .timeline import Moment, history
 
 INDENT = "  "
@@ -77,7 +78,7 @@ def _facts(job: Job, status: GenericJobStatus, *, colours: bool) -> Iterator[str
     facts = {
         "Name": meta["name"],
         "Namespace": meta["namespace"],
-        "Phase": painted(status.phase, OF_PHASE.get(status.phase, ""), colours=colours) + _since(status),
+        "Phase": painted(one_line(status.phase), OF_PHASE.get(status.phase, ""), colours=colours) + _since(status),
         "Ready": status.ready,
         "Replicas": kinds_of(job),
         "Restarts": f"{status.restarts}" + (f", {status.job_restarts} of the whole job" if status.job_restarts else ""),
@@ -94,7 +95,7 @@ def _facts(job: Job, status: GenericJobStatus, *, colours: bool) -> Iterator[str
     width = max(len(title) for title in facts) + 1
     for title, text in facts.items():
         if text:
-            yield f"{f'{title}:':<{width}} {text}"
+            yield f"{f'{title}:':<{width}} {text if title == 'Phase' else one_line(text)}"
     if "deletionTimestamp" in meta:
         yield f"{'Deletion:':<{width}} asked for {age(moment(meta['deletionTimestamp']))} ago"
 

@@ -17,7 +17,7 @@ from genericjob.api import names
 
 from .judging import DEFAULT_NAMESPACE, KNOWN, findings, name_of
 from .lines import NotYamlError, Parsed, parse
-from .tables import one_line
+from .text import one_line
 from .wording import Severity
 
 STANDARD_INPUT = "-"

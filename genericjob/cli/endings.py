@@ -11,7 +11,7 @@ from genericjob.jobs.rules import NamedRanks, written
 from genericjob.jobs.status import condition
 from genericjob.reconcile.objects import Container, Pod
 
-from .tables import one_line
+from .text import one_line
 from .views import ENDED, RankView
 
 FAILED, BY_RULE = "The job is failed: ", "The job is failed with rule: "

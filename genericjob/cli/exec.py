@@ -15,6 +15,7 @@ from .get import why
 from .jobs import JOBS, Job, Name, find, key_of, status_of
 from .options import Context, Kubeconfig, Local, Namespace, Target, interactive, target
 from .ranks import Pod, Rank, Types, belongs, complete_ranks, containers_of, one_rank, pods_of, ranks_of
+from .text import say
 
 SHELL = "/bin/sh"
 
@@ -90,7 +91,7 @@ def until_running(where: Target, job: Job, rank: Rank, *, deadline: float = math
         if news == "COMPLETE" or present:
             held = _held(where, job, rank, pod if present else None)
             if held != told:
-                typer.echo(f"genericjob: {held}", err=True)
+                say(f"genericjob: {held}", err=True)
                 told = held
     raise CommandError(f"{rank.label} does not run after {seconds:g} s", TIMED_OUT)
 

@@ -21,7 +21,8 @@ from .failures import BAD_INPUT, CommandError, misuse
 from .jobs import PREFIXES, complete, find
 from .options import Context, Kubeconfig, Local, Namespace, target
 from .outlook import Outlook, Standing, outlook
-from .tables import OF_PHASE, Table, colourful, now, painted, show
+from .tables import OF_PHASE, Table, colourful, now
+from .text import painted, say_json, show
 
 SUFFIXES = (".yaml", ".yml", ".json")
 
@@ -60,7 +61,7 @@ def explain(
     found = [(job.identity.name, outlook(job, now(), stored=stored)) for job, stored in jobs]
     if output == "json":
         told = [{"name": name, **msgspec.to_builtins(one)} for name, one in found]
-        typer.echo(msgspec.json.format(msgspec.json.encode(told)).decode())
+        say_json(told)
         return
     for number, (name, one) in enumerate(found):
         show(["", *explained(name, one)] if number else explained(name, one))

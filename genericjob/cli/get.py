@@ -1,9 +1,9 @@
 """`genericjob get`: jobs in a table, or as they are."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Annotated, Any
 
-import msgspec
 import typer
 
 from genericjob.api.names import GROUP, KIND
@@ -12,7 +12,8 @@ from .failures import BAD_INPUT, CommandError
 from .following import follow
 from .jobs import JOBS, Job, MissingError, complete, everything, find, key_of, kinds_of, plain, status_of, total_of
 from .options import Context, Kubeconfig, Local, Namespace, Output, Target, target
-from .tables import Table, age, colourful, duration, moment, now, show
+from .tables import Table, age, colourful, duration, moment, now
+from .text import one_line, say, say_json, say_yaml, show
 
 GetNames = Annotated[
     list[str] | None,
@@ -49,7 +50,7 @@ def get(
         found, _ = everything(where, everywhere=everywhere, labels=selector)
         if not found and output not in ("yaml", "json"):
             place = "" if everywhere else f" in namespace {where.namespace}"
-            typer.echo(f"There are no jobs{' with these labels' if selector else ''}{place} ({where.where}).", err=True)
+            say(f"There are no jobs{' with these labels' if selector else ''}{place} ({where.where}).", err=True)
         else:
             printer.show(found, several=True)
 
@@ -106,7 +107,10 @@ class Printer:
         elif self._output in ("yaml", "json"):
             bodies = [_shown(job) for job in jobs]
             body = {"apiVersion": "v1", "kind": "List", "items": bodies} if several else bodies[0]
-            typer.echo(_yaml(body) if self._output == "yaml" else msgspec.json.format(msgspec.json.encode(body), indent=4).decode())
+            if self._output == "yaml":
+                _say_yaml(body)
+            else:
+                say_json(body, indent=4)
         else:
             for job in jobs:
                 self._table.add(*self._row(job, deleted=deleted))
@@ -136,8 +140,8 @@ def why(job: Job) -> str:
     best = {"Succeeded": "Completed", "Failed": "Failed", "Paused": "Paused"}.get(status.phase, "Running")
     first = told.get("Initialized")
     if first and first.status == "False" and status.phase not in ("Succeeded", "Failed", "Paused"):
-        return first.message
-    return told[best].message if best in told else ""
+        return one_line(first.message)
+    return one_line(told[best].message) if best in told else ""
 
 
 def _shown(job: Job) -> dict[str, Any]:
@@ -145,10 +149,9 @@ def _shown(job: Job) -> dict[str, Any]:
     return job | {"metadata": {name: value for name, value in job["metadata"].items() if name != "managedFields"}}
 
 
-def _yaml(body: Any) -> str:
+def _say_yaml(body: Any) -> None:
     import yaml
 
     from .lines import Dumper
 
-    text: str = yaml.dump(body, Dumper=Dumper, sort_keys=False, allow_unicode=True)
-    return text.rstrip("\n")
+    say_yaml(partial(yaml.dump, body, Dumper=Dumper, sort_keys=False))

@@ -20,6 +20,7 @@ from genericjob.reconcile.structs import converter
 from .failures import CommandError
 from .main import NO_DEFINITION
 from .options import Target, target
+from .text import say
 
 
 def _salvage(lost: Unreadable, data: bytes) -> dict[str, Any]:
@@ -109,7 +110,7 @@ def everything(where: Target, *, everywhere: bool = False, labels: str = "") -> 
     for page in pages(where.api, JOBS, "" if everywhere else where.namespace, labels=labels):
         found += page.items
         for lost in page.unreadable:
-            typer.echo(f"genericjob: the job {lost} cannot be read: {lost.problem}", err=True)
+            say(f"genericjob: the job {lost} cannot be read: {lost.problem}", err=True)
         version = page.resource_version
     return found, version
 

@@ -24,7 +24,8 @@ from .loglines import Line, Source, labelled, lines_of, sources_of
 from .merged_logs import MAX_OPEN, merged
 from .options import Context, Kubeconfig, Local, Namespace, Target, target
 from .ranks import ENDED, Pod, Rank, Ranks, Types, belongs, chosen, containers_of, how_it_failed, pods_of, ranks_of
-from .tables import PREFIXES, age, colourful, one_line, painted
+from .tables import PREFIXES, age, colourful
+from .text import one_line, painted, say
 
 MOST_FOLLOWED = 128
 """Each takes a connection and a thread."""
@@ -159,7 +160,7 @@ def _print_previous(where: Target, ranks: Sequence[Rank], container: str, tail: 
 
 
 def _tell_previous(ranks: Sequence[Rank]) -> None:
-    typer.echo("genericjob: a rank that is started again has a new pod, and the old log is gone; how ranks last failed:", err=True)
+    say("genericjob: a rank that is started again has a new pod, and the old log is gone; how ranks last failed:", err=True)
     told = False
     for rank in ranks:
         if failure := rank.failure:
@@ -167,9 +168,9 @@ def _tell_previous(ranks: Sequence[Rank]) -> None:
             code = f" with exit code {failure.exit_code}" if failure.exit_code is not None else ""
             words = how_it_failed(failure)
             node = f" on {failure.node}" if failure.node else ""
-            typer.echo(one_line(f"{rank.label} failed {age(failure.time)} ago{code}{node}{f': {words}' if words else ''}"))
+            say(one_line(f"{rank.label} failed {age(failure.time)} ago{code}{node}{f': {words}' if words else ''}"))
     if not told:
-        typer.echo("genericjob: none of these ranks has failed", err=True)
+        say("genericjob: none of these ranks has failed", err=True)
 
 
 # ------------------------------------------------------------------------------------------------ what is being printed
@@ -291,7 +292,7 @@ class _Printer:
     def line(self, line: Line) -> None:
         """A line of a log."""
         at = f"{line.at:%Y-%m-%dT%H:%M:%S.%fZ} " if self._timestamps else ""
-        typer.echo(f"{self._of(line.source.label)}{at}{line.text}", color=True)
+        typer.echo(f"{self._of(line.source.label)}{at}{line.text}", color=True)  # noqa: TID251 - what programs print is theirs
 
     def part(self, left: int, total: int) -> None:
         """Say that the order of time begins again."""
@@ -300,7 +301,7 @@ class _Printer:
     def remark(self, text: str) -> None:
         """Something about the logs, which is no part of them."""
         sys.stdout.flush()
-        typer.echo(f"genericjob: {one_line(text)}", err=True)
+        say(f"genericjob: {one_line(text)}", err=True)
 
     def _of(self, label: str) -> str:
         if not self._prefix:

@@ -3,6 +3,7 @@
 import io
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
 
@@ -22,6 +23,7 @@ def main() -> None:
         from .app import app
         from .failures import CommandError
         from .interrupts import interruptible
+        from .text import one_line
 
         plugin = Path(sys.argv[0]).name == PLUGIN
         completing = "_KUBECTL_GJ_COMPLETE" if plugin else "_GENERICJOB_COMPLETE"
@@ -35,12 +37,10 @@ def main() -> None:
         except CommandError as error:
             _end(error, str(error), error.code)
         except ApiError as error:
-            _end(error, _told(error))
+            _end(error, one_line(_told(error)))
         except OSError as error:  # a full disk, a directory that cannot be made
             _end(error, _placed(error))
         except Exception as error:
-            from .tables import one_line
-
             _end(error, f"this is a bug in genericjob: {one_line(f'{type(error).__name__}: {error}')}; --debug shows where")
     except KeyboardInterrupt:
         sys.exit(130)
@@ -59,13 +59,12 @@ def _placed(error: OSError) -> str:
 
 def _end(error: Exception, message: str, code: int = 1) -> NoReturn:
     from .failures import Debugging
+    from .text import say
 
     if Debugging.on:
         import traceback
 
-        traceback.print_exception(error)
-    if code == 1:
-        sys.exit(f"genericjob: {message}")
-    if sys.stderr is not None:
-        sys.stderr.write(f"genericjob: {message}\n")
+        say("".join(traceback.format_exception(error)).rstrip("\n"), err=True)
+    with suppress(OSError):  # whoever does not read learns it from the exit code
+        say(f"genericjob: {message}", err=True)
     sys.exit(code)

@@ -14,6 +14,7 @@ from .get import why
 from .jobs import JOBS, Job, Name, Names, find, key_of, status_of
 from .options import Context, Kubeconfig, Local, Namespace, Target, target
 from .ranks import Pod, one_rank, pods_of
+from .text import say
 from .wait import Timeout, duration
 
 Wait = Annotated[bool, typer.Option("--wait/--no-wait", help="Return when it is so.")]
@@ -45,7 +46,7 @@ def pause(
     for job in changed:
         if wait:
             _until_paused(where, job, deadline, seconds)
-        typer.echo(f"{key_of(job).name} {'is paused' if wait else 'is being paused'}")
+        say(f"{key_of(job).name} {'is paused' if wait else 'is being paused'}")
 
 
 def resume(
@@ -61,13 +62,13 @@ def resume(
         name, spec = key_of(job).name, job["spec"]
         held = _held(job)
         if not held and not spec.get("suspend"):
-            typer.echo(f"{name} is not paused")
+            say(f"{name} is not paused")
             continue
         change: dict[str, Any] = {"suspend": False} if spec.get("suspend") else {}
         if held:
             change["runMode"] = {"pause": {"enabled": False}}
         _patched(where, job, change)
-        typer.echo(f"{name} goes on")
+        say(f"{name} goes on")
 
 
 def debug(
@@ -99,12 +100,12 @@ def debug(
     if before == off:
         job = _patched(where, job, {"runMode": {"debug": {"enabled": not off}}})
     called = key_of(job).name
-    typer.echo(f"{called}: debug is {'off' if off else 'on'}", err=chosen is not None)
+    say(f"{called}: debug is {'off' if off else 'on'}", err=chosen is not None)
     unchanged = sum(_waits(pod) == off for pod in pods_of(where, job).values())
     if unchanged:
         what = "wait to be debugged" if off else "work already"
         how = " and ".join(f"`{where.command(f'{word} {called}')}`" for word in ("pause", "resume"))
-        typer.echo(f"pods that {what}: {unchanged}; {how} replace them", err=True)
+        say(f"pods that {what}: {unchanged}; {how} replace them", err=True)
     if chosen:
         if status_of(job).phase == "Paused":
             raise CommandError(f"{called} is paused and has no pods: `{where.command(f'resume {called}')}` brings them back")

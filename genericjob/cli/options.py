@@ -21,6 +21,7 @@ from genericjob.reconcile.stream import HttpText
 
 from .acting import Acting
 from .failures import BAD_INPUT, CommandError, Debugging
+from .text import say
 
 DEFAULT_NAMESPACE = "default"
 LEASE = "genericjob-controller"
@@ -171,7 +172,7 @@ class _Talkative(HttpApi):
 
 def _say(method: str, path: str, query: Mapping[str, Any] | None) -> None:
     asked = "&".join(f"{name}={value}" for name, value in (query or {}).items() if value)
-    typer.echo(f"genericjob: {method} {path}{'?' if asked else ''}{asked}", err=True)
+    say(f"genericjob: {method} {path}{'?' if asked else ''}{asked}", err=True)
 
 
 def interactive() -> bool:

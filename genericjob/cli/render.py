@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -24,6 +25,7 @@ from .judging import DEFAULT_NAMESPACE, definition
 from .lines import Dumper
 from .ranks import Rank as Shown
 from .ranks import Ranks, Types, chosen
+from .text import say, say_json, say_yaml
 
 UID = "00000000-0000-0000-0000-000000000000"
 """In the place of the job's, which only a server can give."""
@@ -58,9 +60,10 @@ def render(
     ]
     if output == "json":
         listed = {"apiVersion": "v1", "kind": "List", "items": found}
-        typer.echo(msgspec.json.format(msgspec.json.encode(listed)).decode())
+        say_json(listed)
     else:
-        typer.echo(COMMENT + yaml.dump_all(found, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=140), nl=False)
+        say(COMMENT.rstrip("\n"))
+        say_yaml(partial(yaml.dump_all, found, Dumper=_Dumper, sort_keys=False, width=140))
 
 
 def rendered(

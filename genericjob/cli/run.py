@@ -35,6 +35,7 @@ from .records import Records
 from .screen import Screen
 from .show import Show
 from .telling import Teller
+from .text import say
 from .views import RunView
 
 LINES_AHEAD = 10_000
@@ -76,7 +77,7 @@ def run(files: Files, name: Name = "", logs: Logs = None, strict: Strict = False
         code = Run(runnable(files), show, name=name, logs=logs, strict=strict).go()
     except BadInputError as error:
         for line in str(error).splitlines():
-            typer.echo(f"genericjob: {line}", err=True)
+            say(f"genericjob: {line}", err=True)
         raise typer.Exit(2) from None
     if code > SIGNALLED:
         for number in HEARD:  # THE PROCESS ENDS NOW: another signal in this moment would change its exit code
@@ -166,7 +167,7 @@ class Run:
             return
         if self._show.lost and not self._signals:
             lost = self._show.lost.strerror
-            typer.echo(f"genericjob: the output is lost ({lost}): {self._request()}; Ctrl-C kills them", err=True)
+            say(f"genericjob: the output is lost ({lost}): {self._request()}; Ctrl-C kills them", err=True)
         self._engine.delete_all()
         self._until(lambda: not self._teller.alive or self._killing)
 

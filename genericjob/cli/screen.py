@@ -18,7 +18,8 @@ from rich.text import Text
 
 from .live import BAD, COLOURS, GOOD, OF_PHASE, QUIET, STRONG, Live, ranks_table
 from .outlet import Outlet
-from .tables import colourful, live, one_line
+from .tables import colourful, live
+from .text import one_line
 from .views import JobView, RankView, RunView
 
 MOST_ROWS = 40

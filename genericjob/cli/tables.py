@@ -1,15 +1,12 @@
-"""Tables, ages and colours, as kubectl's users know them.
-
-Text of users and programs is shown as it is but for what would move the cursor: an escape sequence in a message is no order to a terminal.
-"""
+"""Tables, ages and colours, as kubectl's users know them."""
 
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import IO
 
-import typer
+from .text import one_line, painted
 
 GAP = "   "
 NOTHING = "<none>"
@@ -69,16 +66,6 @@ _STEPS = (
 """Up to how many seconds which units are written."""
 
 
-def one_line(text: str) -> str:
-    """A text that stays on its line, and gives no orders to a terminal."""
-    line = " ".join(text.split())
-    return line if line.isprintable() else "".join(each if each.isprintable() else _visible(each) for each in line)
-
-
-def _visible(character: str) -> str:
-    return f"^{chr(ord(character) + 64)}" if ord(character) < 32 else "?"
-
-
 # ------------------------------------------------------------------------------------------------ colours
 
 
@@ -91,11 +78,6 @@ def live(file: IO[str] | None = None) -> bool:
 def colourful(file: IO[str] | None = None) -> bool:
     """Whether colours are wanted: on a terminal, unless $NO_COLOR is set."""
     return not os.environ.get("NO_COLOR") and live(file)
-
-
-def painted(text: str, colour: str, *, colours: bool) -> str:
-    """The same text, in a colour if there are any."""
-    return typer.style(text, fg=colour) if colours and colour and text else text
 
 
 # ------------------------------------------------------------------------------------------------ tables
@@ -141,9 +123,3 @@ class Table:
 
 def _cell(text: str, colours: bool) -> str:
     return painted(text, OF_PHASE.get(text, ""), colours=colours)
-
-
-def show(lines: Iterable[str]) -> None:
-    """Print lines."""
-    for line in lines:
-        typer.echo(line)

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Annotated, Literal
 
-import msgspec
 import typer
 
 from .documents import Document, Problem, UnreadableError, problems, read, repeated
 from .failures import BAD_INPUT
+from .text import say, say_json
 
 Files = Annotated[
     list[str], typer.Argument(metavar="FILE", help='YAML files with GenericJobs, ConfigMaps and Secrets; "-" is standard input.')
@@ -44,11 +44,11 @@ def validate(files: Files, strict: Strict = False, output: Format = "text") -> N
     good = not errors and not (strict and warnings)
     if output == "json":
         report = {"valid": good, "documents": len(documents), "problems": [{"file": one.file, **asdict(one.problem)} for one in remarks]}
-        typer.echo(msgspec.json.format(msgspec.json.encode(report)).decode())
+        say_json(report)
     else:
         for remark in remarks:
-            typer.echo(str(remark))
-        typer.echo(_summary(documents, errors, warnings, good=good))
+            say(str(remark))
+        say(_summary(documents, errors, warnings, good=good))
     if not good:
         raise typer.Exit(BAD_INPUT)
 

@@ -19,6 +19,7 @@ from .following import life_of
 from .get import why
 from .jobs import JOBS, Job, MissingError, Names, find, key_of, plain, status_of
 from .options import Context, Kubeconfig, Local, Namespace, Target, target
+from .text import say
 
 OVER = "over"
 _DURATION = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s?)?")
@@ -55,7 +56,7 @@ def wait(
     failed = []
     for job in jobs:
         good, told = reached(where, job, goal, deadline=deadline, seconds=seconds)
-        typer.echo(told)
+        say(told)
         if not good:
             failed.append(job)
     if failed:
@@ -69,7 +70,7 @@ def _found(where: Target, name: str, goal: "Goal") -> Job | None:
     except MissingError:
         if not goal.deletion:
             raise
-        typer.echo(f"{plain(name)} is deleted")
+        say(f"{plain(name)} is deleted")
         return None
 
 

@@ -15,7 +15,8 @@ from .get import why
 from .jobs import JOBS, Job, Name, find, key_of, status_of
 from .options import Context, Kubeconfig, Local, Namespace, Target, target
 from .ranks import Pod, Rank, Ranks, Types, belongs, chosen, counted, ranks_of, table_of
-from .tables import OF_PHASE, age, colourful, live, moment, now, one_line, painted
+from .tables import OF_PHASE, age, colourful, live, moment, now
+from .text import one_line, painted, say
 
 if TYPE_CHECKING:
     from rich.live import Live
@@ -68,7 +69,7 @@ class _Watching:
                 if self._complete or self._gone:
                     self._show()
         phase = status_of(self._job).phase
-        typer.echo(one_line(f"{key.name} was deleted" if self._gone else f"{key.name} {phase.lower()}: {why(self._job)}"))
+        say(one_line(f"{key.name} was deleted" if self._gone else f"{key.name} {phase.lower()}: {why(self._job)}"))
         return 0 if phase == "Succeeded" and not self._gone else 1
 
     @property
@@ -129,7 +130,7 @@ class _Watching:
         for label, state in news.items():
             if self._shown.get(label) != state:
                 self._shown[label] = state
-                typer.echo(f"{now():%H:%M:%S}Z {one_line(f'{label} {state}')}")
+                say(f"{now():%H:%M:%S}Z {one_line(f'{label} {state}')}")
 
 
 def _interest(rank: Rank) -> int:

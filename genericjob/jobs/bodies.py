@@ -35,7 +35,7 @@ Found = Literal["ours", "wait", "foreign"]
 
 MOST = 16 * 2**20
 """Bytes of all bodies that are kept."""
-PER_TYPE = 2_048
+PER_TYPE = 4_096
 """Bytes of the bodies of a type, beside their stencils."""
 
 

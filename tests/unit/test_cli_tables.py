@@ -5,7 +5,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from genericjob.cli.tables import Table, age, colourful, duration, moment, one_line, painted
+from genericjob.cli.tables import Table, age, colourful, duration, moment
+from genericjob.cli.text import one_line, painted
 
 MINUTE, HOUR, DAY, YEAR = 60, 3600, 86400, 365 * 86400
 

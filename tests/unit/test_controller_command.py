@@ -98,15 +98,16 @@ def test_what_an_option_does_not_take_is_refused_by_its_name(option, value, kube
     assert no_process == []
 
 
-def test_an_address_that_cannot_be_had_is_told_in_one_sentence_with_the_option(kubeconfig, monkeypatch):
+def test_an_address_that_cannot_be_had_is_told_in_one_sentence_with_the_option(kubeconfig, monkeypatch, capsys):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         monkeypatch.setattr(sys, "argv", ["genericjob", "controller", "--kubeconfig", kubeconfig, "--metrics-bind", address])
         with pytest.raises(SystemExit) as caught:
             main()
-    assert caught.value.code == (
+    assert caught.value.code == 1
+    assert capsys.readouterr().err == (
         f"genericjob: cannot listen on {address}: another program listens there already "
-        "(--metrics-bind names another address, or 0 for none)"
+        "(--metrics-bind names another address, or 0 for none)\n"
     )
 
 
