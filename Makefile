@@ -96,6 +96,10 @@ large: LARGE_RANKS ?= 10000
 large: $(READY) programs ## A job of LARGE_RANKS=10000 ranks that all fail, beside others: many minutes
 	@LARGE_RANKS=$(LARGE_RANKS) $(BIN)/python -m pytest tests/e2e/test_large.py -rP --timeout 0
 
+.PHONY: fairness
+fairness: $(READY) programs ## How long a small job waits beside each abuse that docs/contract.md names (quiet machine, 2 minutes)
+	@$(BIN)/python -m pytest tests/e2e/test_fairness.py -rP --show-capture=stdout
+
 .PHONY: idle
 idle: IDLE_SECONDS ?= 60
 idle: $(READY) programs ## What the controller does beside 100 running jobs: IDLE_SECONDS=60 (quiet machine)

@@ -86,6 +86,18 @@ class World:
         found = self.api.list(GENERIC_JOBS, namespace).items
         return {each["metadata"]["name"]: tuple(each.get("status", {}).get(field) for field in fields) for each in found}
 
+    def neighbour(self, ranks=1):
+        """Create a small job in a namespace of its own, and see it succeed; its `waited` is how long it waited for its first pod."""
+        namespace, since = self.namespace(), self.audit.here
+        job = self.submit(namespace, "neighbour", ranks)
+        self.run(job)
+        self.end(job.keys).kept()
+        job.becomes("Succeeded")
+        made = [each for each in self.audit.writes(since=since, namespace=namespace) if each.verb == "create" and each.succeeded]
+        began = next(each.answered for each in made if each.resource == "genericjobs")
+        job.waited = (min(each.answered for each in made if each.resource == "pods") - began).total_seconds()
+        return job
+
     # -------------------------------------------------------------------------------------------- pods
 
     def running(self, namespace):
@@ -141,6 +153,8 @@ class Squad(Job):
         (workers,) = body["spec"]["replicaSpecs"]
         self.keys = [self.pod(rank) for rank in range(workers["replicas"])]
         """Of the pods that it is to have."""
+        self.waited = None
+        """Seconds from the answer to its creation to the answer to that of its first pod, by the server's audit log."""
 
 
 class Promise:

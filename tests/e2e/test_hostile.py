@@ -51,13 +51,6 @@ def leader(world, attacked, tmp_path_factory):
         yield leader
 
 
-def neighbour_succeeds(world):
-    job = world.submit(world.namespace(), "neighbour", 2)
-    world.run(job)
-    world.end(job.keys).kept()
-    job.becomes("Succeeded")
-
-
 def reported(world, key):
     """The reason and message of the condition that a job which cannot be decoded has got."""
     found = reported_as(world.api.get(JOBS, key))
@@ -86,7 +79,7 @@ def test_a_job_that_was_there_before_is_told_why_it_does_not_run(world, attacked
 
 
 def test_everybody_else_is_served(world, attacked, leader):
-    neighbour_succeeds(world)
+    world.neighbour(ranks=2)
     assert "ok" in leader.page("/readyz")
     assert "ok" in leader.page("/healthz")
     assert leader.metric("genericjob_unreadable_objects_total") >= len(VALUES)
@@ -103,9 +96,9 @@ def test_one_that_comes_and_changes_and_goes_while_all_are_watched_disturbs_nobo
     for number in range(5):
         patch = {"metadata": {"labels": {"number": str(number)}}}
         world.api.request("PATCH", GENERIC_JOBS.path(namespace, "odd"), body=patch, content="application/merge-patch+json")
-    neighbour_succeeds(world)
+    world.neighbour(ranks=2)
     world.api.request("DELETE", GENERIC_JOBS.path(namespace, "odd"))
-    neighbour_succeeds(world)
+    world.neighbour(ranks=2)
     assert leader.metric("reflector_list_duration_seconds_count") == lists  # the streams went on
 
 

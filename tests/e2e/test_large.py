@@ -48,12 +48,11 @@ def namespace(world, leader):
     return world.namespace()
 
 
-def succeeds(world, name="neighbour"):
-    """A small job of another namespace, from its creation to its end."""
-    job = world.submit(world.namespace(), name, 2)
-    world.run(job)
-    world.end(job.keys).kept()
-    job.becomes("Succeeded")
+def succeeds(world, beside, record_property):
+    """A small job of another namespace, from its creation to its end; how long it waited for its pods is recorded."""
+    job = world.neighbour(ranks=2)
+    record_property("neighbour_waited_s", round(job.waited, 3))
+    print(f"beside {beside}: a small job waited {job.waited:.2f} s for its first pod")
     return job
 
 
@@ -122,7 +121,7 @@ def test_thousands_of_ranks_that_fail_fit_into_one_status_and_others_do_not_wait
     with doom(world, namespace) as node:
         large = Job(world.api, world.node, world.api.create(GENERIC_JOBS, body, namespace).object)
         eventually(lambda: node.has_ended(RANKS // 2), within=LONG)
-        neighbour = succeeds(world)
+        neighbour = succeeds(world, f"{RANKS:,} ranks that fail", record_property)
         assert large.phase not in ("Succeeded", "Failed")
         eventually(lambda: node.has_ended(2 * RANKS), within=LONG)
     status = large.becomes("Failed")
@@ -145,7 +144,7 @@ def test_thousands_of_ranks_that_fail_fit_into_one_status_and_others_do_not_wait
 # ------------------------------------------------------------------------------------------------ odd jobs
 
 
-def test_a_hundred_types_a_thousand_rules_and_a_mebibyte_of_environment(world, namespace):
+def test_a_hundred_types_a_thousand_rules_and_a_mebibyte_of_environment(world, namespace, record_property):
     types = [f"t{number}" for number in range(100)]
     environment = [{"name": "LONG", "value": "$(rank)" + "x" * (MEBIBYTE // len(types))}]
     rules = [{types[number % 100]: [0], types[number * 7 % 100]: [0], types[(number // 10) % 100]: [0]} for number in range(1000)]
@@ -154,7 +153,7 @@ def test_a_hundred_types_a_thousand_rules_and_a_mebibyte_of_environment(world, n
     job = Job(world.api, world.node, world.api.create(GENERIC_JOBS, body, namespace).object)
     keys = {type: Key(namespace, f"wide-{type}-0") for type in types}
     eventually(lambda: set(keys.values()) <= world.running(namespace))
-    succeeds(world)
+    succeeds(world, "a job of 100 types, 1,000 rules and 1 MiB of environment", record_property)
     failing = [keys[type] for type in types[50:]]
     world.end(failing, but=failing).kept()
     eventually(lambda: job.status["restarts"] == 50 and set(keys.values()) <= world.running(namespace))
@@ -162,7 +161,7 @@ def test_a_hundred_types_a_thousand_rules_and_a_mebibyte_of_environment(world, n
     assert job.becomes("Succeeded")["ready"] == "100/100"
 
 
-def test_a_job_that_leaves_no_room_for_its_status_is_shown_without_lists(world, namespace):
+def test_a_job_that_leaves_no_room_for_its_status_is_shown_without_lists(world, namespace, record_property):
     waits = replicas(200)
     waits["template"]["spec"]["schedulerName"] = "nobody"
     spare = replicas(0, "spare", env=[{"name": "LONG", "value": "x" * (OBJECT - 20_000)}])
@@ -171,12 +170,12 @@ def test_a_job_that_leaves_no_room_for_its_status_is_shown_without_lists(world, 
     eventually(lambda: job.aggregate == counts(pending=200), within=LONG)
     assert (job.task().get("replicas"), job.task()["unlisted"]) == (None, 200)
     assert any("does not fit" in message for _, message in job.told("StatusTooLarge"))
-    succeeds(world)
+    succeeds(world, "a job that fills the store's largest object", record_property)
     job.pause()
     job.becomes("Paused")
 
 
-def test_a_template_that_can_never_be_admitted_costs_little(world, namespace):
+def test_a_template_that_can_never_be_admitted_costs_little(world, namespace, record_property):
     since = world.audit.here
     spec = replicas(1000, image="")
     world.api.create(GENERIC_JOBS, a_job("vain", spec), namespace)
@@ -186,7 +185,7 @@ def test_a_template_that_can_never_be_admitted_costs_little(world, namespace):
         return found if len(found) >= 3 else None
 
     eventually(tries)
-    succeeds(world)
+    succeeds(world, "1,000 pods that are refused", record_property)
     assert {each.code for each in tries()} == {422}
     assert {each.name for each in tries()} == {"vain-worker-0"}  # one refusal is enough to know
 
@@ -196,7 +195,7 @@ def test_a_template_that_can_never_be_admitted_costs_little(world, namespace):
 EDITS, PER_SECOND = 400, 100
 
 
-def test_a_job_that_is_edited_a_hundred_times_a_second_is_looked_at_and_not_written_about(world, namespace):
+def test_a_job_that_is_edited_a_hundred_times_a_second_is_looked_at_and_not_written_about(world, namespace, record_property):
     job = world.submit(namespace, "edited", 2, failureRules=[{"nobody": [0]}])
     world.run(job)
     job.becomes("Running")
@@ -210,7 +209,7 @@ def test_a_job_that_is_edited_a_hundred_times_a_second_is_looked_at_and_not_writ
     began = time.monotonic()
     with ThreadPoolExecutor(1) as pool:  # several would mostly be in each other's way
         edits = [pool.submit(edit, number) for number in range(EDITS)]
-        succeeds(world)
+        succeeds(world, "100 edits a second", record_property)
         for each in edits:
             each.result()
     seconds = time.monotonic() - began

@@ -105,7 +105,7 @@ class Audit:
         self._catch_up()
         found = [
             request
-            for request in self._read(since, user)
+            for request in self._read(since, user, namespace)
             if (not user or request.user == user)
             and (not verbs or request.verb in verbs)
             and (not resource or request.resource == resource)
@@ -129,14 +129,17 @@ class Audit:
             log.seek(since)
             return mark in log.read()
 
-    def _read(self, since: int, user: str) -> Iterator[Request]:
-        """Each request once: a watch is in the log when it begins and again when it ends."""
-        mark = f'"{user}"'.encode()
+    def _read(self, since: int, user: str, namespace: str) -> Iterator[Request]:
+        """Each request once: a watch is in the log when it begins and again when it ends.
+
+        Lines that cannot be about this user or namespace are not decoded: that is quick, and objects of others may be nested too deeply.
+        """
+        marks = [f'"{word}"'.encode() for word in (user, namespace) if word]
         found: dict[str, _Line] = {}
         with self._path.open("rb") as log:
             log.seek(since)
             for text in log:
-                if text.endswith(b"\n") and (mark in text or not user):  # the last line may be half written
+                if text.endswith(b"\n") and all(mark in text for mark in marks):  # the last line may be half written
                     line = _line.decode(text)
                     found[line.id] = line
         return map(_request, found.values())
