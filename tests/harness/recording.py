@@ -59,8 +59,8 @@ class Record:
         """How connections came: by the port from which a proxy opened them."""
 
     def taken(self) -> list[dict[str, Any]]:
-        """Return what was seen since the last call."""
-        seen, self.requests = self.requests, []
+        """Return what was seen since the last call, and forget how it came: the next command's connections may get the same ports."""
+        seen, self.requests, self.passages = self.requests, [], {}
         return [asdict(request) for request in seen]
 
 
