@@ -86,6 +86,7 @@ class Assembly:
             limit=LONGEST_BACKOFF,
             group=lambda key: key.namespace,
             share=max(1, workers - math.ceil(RESERVED * workers)),
+            places=workers,
         )
         self.writer = Writer(fenced, threads=writers, primitives=primitives, own_writes=own_writes)
         self.recorder = Recorder(fenced, component=names.CONTROLLER, primitives=primitives, metrics=metrics)

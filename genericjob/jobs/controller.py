@@ -94,7 +94,7 @@ class JobController:
             return DONE
         if not self._own_writes.visible(stored.uid):  # READ YOUR WRITES: jobs, pods and services
             self._stale()
-            return Result.again_in(STALE)
+            return Result.wait_for_caches(STALE)
         if stored.unreadable:
             return self._report_unreadable(stored)
         try:

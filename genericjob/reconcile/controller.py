@@ -20,6 +20,8 @@ from .resources import Key
 log = logging.getLogger(__name__)
 
 REST_PER_WORK = 9.0
+RELIEFS_PER_WORKER = 3
+"""Threads that may work in the places of workers whose writes hang."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,13 +31,18 @@ class Result:
     outcome: ReconcileResult
     seconds: float = 0.0
     reason: str = ""
-    unfinished: bool = False
-    """Whether writes are left, and others are to get their turn first."""
+    unfinished: bool | None = False
+    """Whether writes are left, and others are to get their turn first; None if that was not found out."""
 
     @staticmethod
     def again_in(seconds: float) -> "Result":
         """Look again after a while."""
         return Result("requeue_after", seconds=seconds)
+
+    @staticmethod
+    def wait_for_caches(seconds: float) -> "Result":
+        """Nothing was looked at, because the caches do not show our own writes yet: look when they do, after a while at the latest."""
+        return Result("requeue_after", seconds=seconds, unfinished=None)
 
     @staticmethod
     def give_up(reason: str) -> "Result":
@@ -45,11 +52,11 @@ class Result:
 
 DONE = Result("success")
 """Nothing is left to do until something changes."""
-AGAIN = Result("requeue")
+AGAIN = Result("requeue", unfinished=None)
 """Look again soon, and later each time."""
 MORE = Result("requeue_after", seconds=1.0, unfinished=True)
 """There are more writes to send: go on as soon as the caches show those that were sent and it is this key's turn, without a rest."""
-_FAILED = Result("error")
+_FAILED = Result("error", unfinished=None)
 
 
 class Controller:
@@ -79,6 +86,7 @@ class Controller:
         """Begin to work."""
         self._begin()
         self._threads = [self._primitives.start(f"{self.name}-{n}", self._work) for n in range(1, self._workers + 1)]
+        self._send_for_relief()
 
     def stop(self, timeout: float, *, drain: bool = True) -> bool:
         """Take no more keys and finish what is ready (without `drain`: at work), so long at most; whether all workers have ended."""
@@ -97,6 +105,20 @@ class Controller:
 
     def _work(self) -> None:
         while (key := self._queue.get()) is not None:
+            self._serve(key)
+
+    def _send_for_relief(self) -> None:
+        number = len(self._threads) - self._workers + 1
+        if number <= RELIEFS_PER_WORKER * self._workers:
+            self._threads.append(self._primitives.start(f"{self.name}-relief-{number}", self._relieve))
+
+    def _relieve(self) -> None:
+        """Work while workers wait for the server; with the first key another relief is sent for, so that one is always there to wait."""
+        first = True
+        while (key := self._queue.relieve()) is not None:
+            if first:
+                self._send_for_relief()
+                first = False
             self._serve(key)
 
     def _serve(self, key: Key) -> None:

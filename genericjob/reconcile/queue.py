@@ -11,7 +11,8 @@ looks at everything, and says itself when it wants to look again.
 
 No group of keys stops another. Groups (namespaces) are served in turn (`turns.py`). A key whose work was interrupted, because there is much
 of it, counts as low until it is finished, however often it is added meanwhile. And neither low keys nor those of one group take all
-workers, so that others do not wait until a worker is done with one of them.
+workers, so that others do not wait until a worker is done with one of them. A key that makes no progress, because the server takes long to
+answer a write, does not count as a worker's place: a relief takes the next key instead (`relieve`).
 
 Nobody keeps the time but the workers: of those that wait in `get` one waits for the next timer, the others until they are called. Whoever
 leaves with work passes the watch on, so a timer wakes one thread and not all of them.
@@ -33,6 +34,8 @@ K = TypeVar("K", bound=Hashable)
 NORMAL_PRIORITY, LOW_PRIORITY = "0", "-100"
 """As dashboards of Go controllers know them."""
 
+HANGING_S = 1.0
+"""Seconds without progress after which a key at work leaves its place to another."""
 STALE_TIMERS = 64
 """Timers that were overtaken may outnumber those that count by so many before they are swept out."""
 
@@ -60,13 +63,20 @@ class Queue(Generic[K]):
         ageing: float = 30.0,
         group: Callable[[K], Hashable] = lambda key: None,
         share: float = inf,
+        places: float = inf,
     ) -> None:
-        """`group` says which keys take turns as one. At most `share` keys of a group, and at most `share` low ones, are at work."""
+        """`group` says which keys take turns as one. At most `share` keys of a group, and at most `share` low ones, are at work.
+
+        `places` is how many keys that make progress may be at work before `relieve` hands out no more.
+        """
         self._monotonic = primitives.monotonic
         self._metrics = metrics
         self._first, self._limit, self._ageing, self._share = first, limit, ageing, share
         self._changed = primitives.condition()
-        self._group = group
+        self._group, self._places = group, places
+        self._bell, self._rung = primitives.condition(), False
+        self._reliefs_waiting = 0
+        """Reliefs that wait for keys, or for all places to be taken; they are called by the bell."""
         self._normal, self._low = Turns(group), Turns(group)
         self._unfinished: set[K] = set()
         """Keys whose work was interrupted. They are low, whoever adds them."""
@@ -145,19 +155,51 @@ class Queue(Generic[K]):
             self._take(key, low, now)
             if self._waiting and self._timers and self._timers[0][0] < self._watched:
                 self._changed.notify()  # SOMEBODY MUST WATCH THE TIME while this worker is away
+            self._call_relief()
         self._metrics.waited(now - since)
         return key
 
-    def done(self, key: K, *, rest: float = 0.0, unfinished: bool = False) -> None:
+    def relieve(self) -> K | None:
+        """Wait until no worker is free because keys at work hang, and take a key in the place of one of those. None means the end.
+
+        For threads beside the workers. While all of them work, nobody else watches the timers.
+        """
+        while True:
+            with self._changed:
+                if self._closed:
+                    return None
+                now = self._monotonic()
+                until = self._relief_due()
+                if until <= now:
+                    self._ripen(now)
+                    if (found := self._next(now)) is not None:
+                        key, since, low = found
+                        self._take(key, low, now)
+                        self._call_relief()
+                        break
+                    until = self._timers[0][0] if self._timers else inf
+                self._reliefs_waiting += 1
+            with self._bell:
+                if not self._rung:
+                    self._bell.wait(until - now if until < inf else None)
+                self._rung = False
+            with self._changed:
+                self._reliefs_waiting -= 1
+        self._metrics.waited(now - since)
+        return key
+
+    def done(self, key: K, *, rest: float = 0.0, unfinished: bool | None = False) -> None:
         """Give a key back. It is not served again before `rest` is over, so that what changes often is not all that is looked at.
 
-        `unfinished` says that its work was interrupted, so that others get their turn.
+        `unfinished` says that its work was interrupted, so that others get their turn; None that nothing is known about that, so that
+        an interrupted one stays so.
         """
         with self._changed:
             now = self._monotonic()
             started = self._at_work.pop(key)
             self._leave(key)
-            (self._unfinished.add if unfinished else self._unfinished.discard)(key)
+            if unfinished is not None:
+                (self._unfinished.add if unfinished else self._unfinished.discard)(key)
             asked = self._again.pop(key, None)
             if not self._closed:
                 if rest > 0:
@@ -179,6 +221,9 @@ class Queue(Generic[K]):
                 self._low.clear()
             self._later.clear()
             self._changed.notify_all()
+        with self._bell:
+            self._rung = True
+            self._bell.notify_all()
 
     def idle(self) -> bool:
         """Whether nobody works and nothing is ready; keys may wait for their time."""
@@ -204,8 +249,8 @@ class Queue(Generic[K]):
             self._progressed[key] = self._monotonic()
 
     def crowded(self) -> bool:
-        """Whether a key is ready that no worker has taken yet. Takes no lock."""
-        return bool(self._normal or self._low)
+        """Whether a key is ready that no worker has taken yet, or reliefs are at work. Takes no lock."""
+        return bool(self._normal or self._low) or len(self._at_work) > self._places
 
     # -------------------------------------------------------------------------------------------- inside, with the lock held
 
@@ -233,6 +278,8 @@ class Queue(Generic[K]):
             self._make_ready(key, ready, low)
             if self._waiting:
                 self._changed.notify()
+            else:
+                self._call_relief()
 
     def _put_off(self, key: K, asked: _Asked) -> None:
         self._later[key] = asked
@@ -242,6 +289,7 @@ class Queue(Generic[K]):
             heapq.heapify(self._timers)
         if self._waiting and asked.ready < self._watched:
             self._changed.notify()
+        self._call_relief()
 
     def _make_ready(self, key: K, since: float, low: bool) -> None:
         (self._low if low else self._normal).add(key, since)
@@ -294,6 +342,20 @@ class Queue(Generic[K]):
             del self._groups_at_work[group]
         if self._waiting and self.crowded():
             self._changed.notify()  # A WORKER MAY WAIT because too many keys like this one were at work
+
+    def _relief_due(self) -> float:
+        """When a relief may take a key: as soon as fewer keys than there are places have made progress within the last second."""
+        beyond = len(self._at_work) - self._places
+        if self._waiting or beyond < 0:
+            return inf
+        return sorted(self._progressed.values())[int(beyond)] + HANGING_S
+
+    def _call_relief(self) -> None:
+        """Have a relief look, if all workers are away and there is, or will be, something to do."""
+        if self._reliefs_waiting and not self._waiting and len(self._at_work) >= self._places and (self._timers or self.crowded()):
+            with self._bell:
+                self._rung = True
+                self._bell.notify()
 
     def _wait(self, now: float) -> None:
         """Wait until called; if nobody else watches the next timer, no longer than for that."""

@@ -141,3 +141,25 @@ def test_small_jobs_of_one_namespace_behind_admission_that_takes_long():
         seconds, writes = wait_of_a_small_job(cluster)
         assert seconds <= SLOW
         assert writes <= WRITERS
+
+
+@pytest.mark.parametrize(
+    ("jobs", "ranks_each", "after"), [(8, 1, 0.5), (16, 1, 0.5), (16, 1, 25), (20, 1, 0.5), (12, RANKS, 5), (12, RANKS, 25)]
+)
+def test_jobs_of_many_namespaces_that_came_at_the_same_moment_behind_admission_that_takes_long(jobs, ranks_each, after):
+    """Each worker hangs in a write of another namespace: reliefs take their places."""
+    with crowd(jobs, ranks_each, seconds=20.0) as cluster:
+        cluster.stepped.advance(after)
+        seconds, writes = wait_of_a_small_job(cluster)
+        assert seconds <= PATIENCE
+        assert writes <= jobs
+
+
+def test_what_is_due_later_is_not_forgotten_while_all_workers_hang():
+    with world(teams=2, workers=1, writers=1) as cluster:
+        cluster.submit("late", "small", types={"worker": 1}, activeDeadlineSeconds=10)
+        cluster.stepped.advance(1)
+        slow(cluster, 30.0, "create")
+        cluster.submit("large", "team-0", types={"worker": 1})
+        cluster.reach(lambda: cluster.api.get(RAW_JOBS, Key("small", "late"))["status"]["phase"] == "Failed")
+        assert not cluster.api.list(RAW_PODS, "team-0").items

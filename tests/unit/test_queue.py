@@ -5,7 +5,7 @@ import pytest
 from genericjob.reconcile.metrics import Metrics
 from genericjob.reconcile.queue import Queue
 from sim.scheduler import Stepped
-from unit.alone import Alone, waits
+from unit.alone import Alone, WouldWaitError, waits
 
 
 @pytest.fixture
@@ -189,6 +189,69 @@ def test_a_key_that_is_raised_takes_its_turn_in_its_group(clock, metrics):
     for key in ("c1", "c2", "a1"):
         queue.add(key)
     assert served(queue, 5) == ["c1", "a1", "c2", "a2", "b1"]
+
+
+@pytest.mark.parametrize(("known", "order"), [(None, ["small", "big"]), (False, ["big", "small"])])
+def test_unfinished_work_stays_so_until_it_is_known_to_be_finished(queue, known, order):
+    """A reconcile that came before the caches, or failed, has finished nothing."""
+    for unfinished in (True, known):
+        queue.add("big")
+        assert queue.get() == "big"
+        queue.done("big", unfinished=unfinished)
+    queue.add("big")
+    queue.add("small")
+    assert served(queue, 2) == order
+
+
+@pytest.fixture
+def hanging(clock, metrics):
+    """A queue for two workers, both of which are at work since 0 s."""
+    queue = Queue(primitives=clock, metrics=metrics.queue("q"), places=2)
+    for key in ("first", "second"):
+        queue.add(key)
+        assert queue.get() == key
+    return queue
+
+
+def relief_waits(queue):
+    with pytest.raises(WouldWaitError) as caught:
+        queue.relieve()
+    queue._reliefs_waiting = 0
+    return caught.value.args[0]
+
+
+def test_a_relief_takes_the_place_of_a_key_that_hangs(hanging, clock):
+    hanging.add("third")
+    clock.time = 0.5
+    hanging.progress("first")
+    assert relief_waits(hanging) == 0.5  # until a second after the last progress of the one that hangs
+    clock.time = 1.0
+    assert hanging.relieve() == "third"
+    hanging.add("fourth")
+    assert relief_waits(hanging) == 0.5  # "first" and "third" make progress, as far as is known
+    clock.time = 1.5
+    assert hanging.relieve() == "fourth"
+
+
+def test_a_relief_leaves_keys_to_a_worker_that_is_free(hanging, clock):
+    clock.time = 5.0
+    hanging.done("first")
+    hanging.add("third")
+    assert relief_waits(hanging) is None
+    assert hanging.get() == "third"
+
+
+def test_a_relief_watches_the_time_while_all_workers_hang(hanging, clock):
+    hanging.add_after("later", 30.0)
+    clock.time = 5.0
+    assert relief_waits(hanging) == 25.0
+    clock.time = 30.0
+    assert hanging.relieve() == "later"
+
+
+def test_reliefs_end_with_the_queue(hanging):
+    hanging.shut_down(drain=True)
+    assert hanging.relieve() is None
 
 
 def test_unfinished_work_comes_after_everything_else_whoever_adds_it(queue, clock):

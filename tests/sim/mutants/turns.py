@@ -48,3 +48,17 @@ mutant(
     edit(Queue._take, "self._full.add(group)", "pass"),
     first=("test_small_jobs_of_one_namespace_behind_admission_that_takes_long",),
 )
+mutant(
+    "sends_no_relief",
+    "8",
+    "Nobody takes the place of workers that wait for slow admission.",
+    edit(Queue.relieve, "if self._closed:", "if True:"),
+    first=("test_jobs_of_many_namespaces_that_came_at_the_same_moment_behind_admission_that_takes_long",),
+)
+mutant(
+    "forgets_the_time_while_workers_hang",
+    "8",
+    "What is due later is not looked at while every worker waits for the server.",
+    edit(Queue.relieve, "self._ripen(now)", "pass"),
+    first=("test_what_is_due_later_is_not_forgotten_while_all_workers_hang",),
+)
