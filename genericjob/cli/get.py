@@ -10,7 +10,7 @@ from genericjob.api.names import GROUP, KIND
 
 from .failures import BAD_INPUT, CommandError
 from .following import follow
-from .jobs import JOBS, Job, MissingError, complete, everything, find, key_of, kinds_of, plain, status_of, total_of
+from .jobs import INCOMPLETE, JOBS, Job, MissingError, complete, everything, find, key_of, kinds_of, plain, status_of, total_of
 from .options import Context, Kubeconfig, Local, Namespace, Output, Target, target
 from .tables import Table, age, colourful, duration, moment, now
 from .text import one_line, say, say_json, say_yaml, show
@@ -105,16 +105,27 @@ class Printer:
         if self._output == "name":
             show(f"{KIND.lower()}.{GROUP}/{job['metadata']['name']}" for job in jobs)
         elif self._output in ("yaml", "json"):
-            bodies = [_shown(job) for job in jobs]
+            self._show_objects(jobs, several=several)
+        else:
+            for job in jobs:
+                self._table.add(*self._row(job, deleted=deleted))
+            show(self._table.fresh_lines(colours=colourful()))
+
+    def _show_objects(self, jobs: Sequence[Job], *, several: bool) -> None:
+        """Print whole objects. What is incomplete must not be taken for one: applied again, it would lose its spec."""
+        incomplete = [job for job in jobs if INCOMPLETE in job]
+        bodies = [_shown(job) for job in jobs if INCOMPLETE not in job]
+        if bodies or several:
             body = {"apiVersion": "v1", "kind": "List", "items": bodies} if several else bodies[0]
             if self._output == "yaml":
                 _say_yaml(body)
             else:
                 say_json(body, indent=4)
-        else:
-            for job in jobs:
-                self._table.add(*self._row(job, deleted=deleted))
-            show(self._table.fresh_lines(colours=colourful()))
+        for job in incomplete:
+            name = key_of(job).name
+            say(f"genericjob: the job {name} cannot be shown as {self._output}: {job[INCOMPLETE]}; kubectl shows it", err=True)
+        if incomplete:
+            raise typer.Exit(1)
 
     def _row(self, job: Job, *, deleted: bool) -> list[str]:
         status, created = status_of(job), moment(job["metadata"].get("creationTimestamp"))

@@ -22,12 +22,15 @@ from .main import NO_DEFINITION
 from .options import Target, target
 from .text import say
 
+INCOMPLETE = "\0incomplete"
+"""In the place of a field of a job that could not be decoded as a whole: why. No object has such a field."""
+
 
 def _salvage(lost: Unreadable, data: bytes) -> dict[str, Any]:
     """What can be shown of a job that cannot be decoded: enough to describe and to delete it."""
     meta = next((value for name, value in members(data) if name == "metadata"), b"{}")
     known = {"namespace": lost.namespace, "name": lost.name, "uid": lost.uid, "resourceVersion": lost.resource_version}
-    return {"spec": {}} | decodable(data) | {"metadata": decodable(meta) | known}
+    return {"spec": {}} | decodable(data) | {"metadata": decodable(meta) | known, INCOMPLETE: lost.problem}
 
 
 JOBS = replace(raw(names.GROUP, names.VERSION, names.PLURAL, names.KIND), salvage=_salvage)

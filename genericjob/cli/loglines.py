@@ -71,7 +71,7 @@ def lines_of(
     if tail >= 0:
         query["tailLines"] = str(tail)
     if since is not None:
-        query["sinceTime"] = f"{since:%Y-%m-%dT%H:%M:%SZ}"
+        query["sinceTime"] = f"{since.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
     at = datetime.min.replace(tzinfo=UTC)
     for number, line in enumerate(where.api.text(RAW_PODS.path(*source.pod, "log"), query)):
         text = line.decode("utf-8", "replace")

@@ -57,6 +57,8 @@ class Access:
     """Where this was found, for messages."""
     context: str = ""
     """The context of the kubeconfig that was chosen."""
+    user: str = ""
+    """The name of the user's entry in the kubeconfig."""
     namespace: str = ""
     """Where the user means to work if nothing else is said: what the context names, or the pod's own."""
 
@@ -88,7 +90,7 @@ class Access:
 
     def same_place_as(self, before: "Access") -> bool:
         """Return whether this is the same server, asked in the name of the same user."""
-        return all(getattr(self, name) == getattr(before, name) for name in ("host", "port", "prefix", "impersonation"))
+        return all(getattr(self, name) == getattr(before, name) for name in ("host", "port", "prefix", "user", "impersonation"))
 
     def with_tls_of(self, before: "Access") -> "Access":
         """Keep the TLS context, and with it the open connections, if nothing that it is made of has changed."""
@@ -190,13 +192,15 @@ def from_kubeconfig(path: str | Sequence[str], context: str = "", *, impersonate
         content = kubeconfigs.read(paths)
         if not content.files:
             raise unusable(f"there is no kubeconfig at {os.pathsep.join(paths)!r}: name one with --kubeconfig or $KUBECONFIG")
+        nonlocal context
         choice = content.choose(context)
+        context = choice.name  # from now on: what becomes the current context later is meant for other processes
         user = choice.user
         configured = Impersonation(user.as_user, user.as_uid, user.as_groups, user.as_user_extra)
         access = _access(choice.cluster, lambda: login(choice), configured.overridden_by(impersonate), choice.source)
         # In a pod its namespace is the default, even for another cluster: kubectl does so.
         namespace = choice.namespace or (pod_namespace() if in_a_pod() else "")
-        return replace(access, context=choice.name, namespace=namespace)
+        return replace(access, context=choice.name, user=choice.user_name, namespace=namespace)
 
     return Credentials(load)
 

@@ -24,7 +24,7 @@ from .errors import NO_ANSWER, ApiError
 from .fence import not_leading
 from .primitives import monotonic
 from .reply import Reply
-from .timeouts import LEAST_S, Throttling, Timeouts
+from .timeouts import LEAST_S, Throttling, Timeouts, granted
 
 USER_AGENT = f"genericjob/{__version__} (python/{platform.python_version()}; {sys.platform})"
 
@@ -148,7 +148,7 @@ class Exchange:
         if not request.reads:
             if not self._may_write():
                 raise not_leading(f"{request.method} {target}")
-            target = f"{target}{'&' if '?' in target else '?'}timeout={int(left * 1000)}ms"
+            target = f"{target}{'&' if '?' in target else '?'}timeout={int(granted(left) * 1000)}ms"
         return _head(access, request, target) + request.body
 
     def _left(self, access: Access, deadline: float) -> float:

@@ -8,6 +8,7 @@ entry: most of them are secrets.
 """
 
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -91,6 +92,7 @@ class Choice:
     namespace: str
     cluster: Cluster
     user: User
+    user_name: str
     source: str
     """The files, for messages."""
 
@@ -130,7 +132,7 @@ class Kubeconfig:
         if not chosen.cluster:
             raise unusable(f"the context {wanted!r} of the {self.source} names no cluster")
         user = self._entry(User, chosen.user) if chosen.user else User()
-        return Choice(wanted, chosen.namespace, self._entry(Cluster, chosen.cluster), user, self.source)
+        return Choice(wanted, chosen.namespace, self._entry(Cluster, chosen.cluster), user, chosen.user, self.source)
 
     def _entry(self, wanted: type[E], name: str) -> E:
         """Return an entry with the types that kubectl expects, and with absolute paths."""
@@ -192,10 +194,15 @@ def _content(path: str) -> _File | None:
         raise unusable(f"the kubeconfig {path} is not valid: {sentence(error)}") from None
 
 
+_QUOTED = re.compile(r"""'.'|"."|(['"].*)""")
+"""A single character in quotes, or a longer text in quotes with all that follows."""
+
+
 def _place(error: Exception) -> str:
-    """Return what the parser says and where, without the line itself: it may hold a token."""
+    """Return what the parser says and where, without any text of the file: that may be a part of a token."""
     if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark:
-        return f": {' '.join(str(error.problem).split())} (line {error.problem_mark.line + 1})"
+        problem = _QUOTED.sub(lambda found: "…" if found[1] else found[0], " ".join(str(error.problem).split()))
+        return f": {problem} (line {error.problem_mark.line + 1})"
     return ""
 
 

@@ -13,6 +13,9 @@ CREATE_S = 30.0
 LEAST_S = 0.1
 """With less time left than this a request is not sent: nobody would wait for its answer."""
 
+ANSWER_S = 0.25
+"""Time that the server is not granted, so that its own word about a time-out arrives before the request is given up."""
+
 
 @dataclass(frozen=True)
 class Timeouts:
@@ -37,6 +40,11 @@ class Throttling:
     longest: float = 10.0
     unasked: float = 1.0
     """Seconds to wait when the server names none."""
+
+
+def granted(left: float) -> float:
+    """Return the seconds that the server may take for a write that is sent with so many seconds left."""
+    return left - min(ANSWER_S, left / 4)
 
 
 def remaining(deadline: float) -> float:

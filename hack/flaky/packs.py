@@ -31,10 +31,10 @@ class Pack(NamedTuple):
 
 
 def wanted(tests: Iterable[Case], seconds: Mapping[str, float], *, times: int, slowest: int, slow_times: int) -> dict[str, int]:
-    """Say how often each test is to run; a slow one runs `slow_times`, marked or not."""
+    """Say how often each test is to run: one that is marked `times`, one of the slowest at least `slow_times`."""
     found = {test.name: times if test.marked else 0 for test in tests}
     for name in sorted(found.keys() & seconds.keys(), key=lambda name: -seconds[name])[:slowest]:
-        found[name] = slow_times
+        found[name] = max(found[name], slow_times)
     return {name: number for name, number in found.items() if number}
 
 

@@ -140,6 +140,10 @@ def test_commands_describe_and_delete_what_cannot_be_read(world, leader, gj):
     world.api.request("POST", GENERIC_JOBS.path(namespace), body=hostile("odd", VALUES["deep-maps"]))
     eventually(lambda: reported(world, Key(namespace, "odd")))
     assert UNREADABLE in gj("describe", "-n", namespace, "odd").out
+    for output in ("yaml", "json"):
+        ended = gj("get", "-n", namespace, "odd", "-o", output)
+        assert (ended.code, ended.out) == (1, "")  # a part of it must not be taken for the whole
+        assert f"the job odd cannot be shown as {output}: it is nested too deeply" in ended.err
     assert gj("delete", "-n", namespace, "odd").code == 0
     with pytest.raises(ApiError) as caught:
         world.api.get(JOBS, Key(namespace, "odd"))

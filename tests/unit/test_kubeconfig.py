@@ -267,6 +267,7 @@ def test_what_is_read_again_is_the_same_server_and_the_same_user(write):
         config(token="two", as_="bob", server="https://127.0.0.1:2"),
         config(token="two"),
         config(token="two", as_="bob", as_groups=["system:masters"]),
+        config(token="two", as_="bob", user="admin"),
     ):
         write("c", changed)
         assert not credentials.replace(credentials.current)
@@ -274,3 +275,41 @@ def test_what_is_read_again_is_the_same_server_and_the_same_user(write):
     write("c", config(token="two", as_="bob"))
     assert credentials.replace(credentials.current)
     assert credentials.current.authorization == "Bearer two"
+
+
+def test_another_current_context_is_not_for_a_process_that_works_already(write):
+    """Nor are new credentials of its own context lost because of it."""
+
+    def switched(current, token):
+        return {
+            "current-context": current,
+            "clusters": [{"name": "it", "cluster": {"server": "https://127.0.0.1:1"}}],
+            "users": [{"name": "viewer", "user": {"token": token}}, {"name": "admin", "user": {"token": "ADMIN"}}],
+            "contexts": [{"name": user, "context": {"cluster": "it", "user": user}} for user in ("viewer", "admin")],
+        }
+
+    credentials = from_kubeconfig(write("c", switched("viewer", "one")))
+    write("c", switched("admin", "one"))
+    assert not credentials.replace(credentials.current)
+    write("c", switched("admin", "two"))
+    assert credentials.replace(credentials.current)
+    assert credentials.current.authorization == "Bearer two"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "password: !s3cret-1",
+        "token: *s3cret",
+        "a: &s3cret 1\nb: &s3cret 2",
+        'token: "s3cret\\q"',
+        "token: 's3cret",
+        "token: s3cret: s3cret",
+        "s3cret: [1,",
+    ],
+)
+def test_what_is_not_yaml_is_reported_without_its_text(write, text):
+    path = write("c", text)
+    problem = complaint(path)
+    assert "s3cret" not in problem
+    assert "line" in problem or "context" in problem

@@ -21,14 +21,17 @@ CUT = ApiError(NO_ANSWER, "Unreachable", "the answer was cut")
 MEGABYTE = 1_000_000
 
 
-def stamped(seconds, text):
-    return f"{BEGIN + timedelta(seconds=seconds):%Y-%m-%dT%H:%M:%S.%f}000Z {text}".encode()
+def stamped(seconds, text, hours=0):
+    """A line as a node of a time zone writes it."""
+    zone = f"{hours:+03}:00" if hours else "Z"
+    return f"{BEGIN + timedelta(hours=hours, seconds=seconds):%Y-%m-%dT%H:%M:%S.%f}000{zone} {text}".encode()
 
 
 class Logs:
     """A server of logs: lines by rank, each with its second. `cuts` say after how many lines connections of a rank break."""
 
-    def __init__(self, *logs, cuts=()):
+    def __init__(self, *logs, cuts=(), hours=0):
+        self._hours = hours
         self.logs, self.cuts = logs, {rank: list(found) for rank, found in cuts}
         self.taken = [0] * len(logs)
         self.queries = []
@@ -60,7 +63,7 @@ class Logs:
                         raise CUT
                     sent += 1
                     self.taken[rank] += 1
-                    yield stamped(seconds, text)
+                    yield stamped(seconds, text, self._hours)
         finally:
             with self._lock:
                 self.open -= 1
@@ -202,9 +205,10 @@ def test_a_connection_that_breaks_again_and_again_is_given_up():
 @given(
     st.lists(st.lists(st.tuples(st.integers(0, 5), st.text("ab", max_size=3)), max_size=12).map(sorted), max_size=4),
     st.lists(st.integers(1, 12), max_size=3),
+    st.sampled_from([0, 8, -5]),
 )
-def test_whatever_breaks_every_line_comes_once(given_logs, cuts):
-    logs = Logs(*given_logs, cuts=[(0, cuts)] if given_logs else ())
+def test_whatever_breaks_every_line_comes_once(given_logs, cuts, hours):
+    logs = Logs(*given_logs, cuts=[(0, cuts)] if given_logs else (), hours=hours)
     found = logs.read()
     for rank, log in enumerate(given_logs):
         lines = [text for label, text in found if label == f"worker-{rank}"]

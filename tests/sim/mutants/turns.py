@@ -53,7 +53,7 @@ mutant(
     "8",
     "Nobody takes the place of workers that wait for slow admission.",
     edit(Queue.relieve, "if self._closed:", "if True:"),
-    first=("test_jobs_of_many_namespaces_that_came_at_the_same_moment_behind_admission_that_takes_long",),
+    first=("test_what_is_due_later_is_not_forgotten_while_all_workers_hang",),
 )
 mutant(
     "forgets_the_time_while_workers_hang",
