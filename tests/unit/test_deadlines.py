@@ -63,6 +63,15 @@ class Clock:
         self.ahead += seconds
 
 
+@pytest.mark.parametrize(("limit", "most"), [(30.0, 29_750), (4.0, 3_750), (LIMIT, 375)])
+@pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
+def test_the_server_ends_a_write_before_the_client_gives_it_up(write, limit, most):
+    """So its 504 is heard, and reported to the user, where admission takes too long."""
+    with ScriptedServer(answer(201, STORED)) as server:
+        write(HttpApi(server.credentials(), timeouts=Timeouts(write=limit)))
+        assert told(server)[0] <= most
+
+
 # ------------------------------------------------------------------------------------------------ before the first send
 
 
