@@ -11,7 +11,7 @@ mutant(
     "grants_the_whole_time_at_every_send",
     "10",
     "The server is told the timeout of the request, and not what is left of it.",
-    edit(Exchange._encoded, "int(left * 1000)", "int(self._timeouts.write * 1000)"),
+    edit(Exchange._encoded, "int(granted(left) * 1000)", "int(self._timeouts.write * 1000)"),
     first=LATE,
 )
 mutant(
