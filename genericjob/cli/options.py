@@ -159,10 +159,11 @@ class _Talkative(HttpApi):
         *,
         content: str = JSON,
         gzip: bool = False,
+        most: int = 0,
     ) -> Answer:
         """One request."""
         _say(method, path, query)
-        return super().request(method, path, query, body, content=content, gzip=gzip)
+        return super().request(method, path, query, body, content=content, gzip=gzip, most=most)
 
     def text(self, path: str, query: Mapping[str, str] | None = None) -> HttpText:
         """One log."""

@@ -2,8 +2,9 @@
 
 import re
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from io import BytesIO
 from typing import Any, TypeVar
 
 import msgspec
@@ -69,15 +70,42 @@ class _Kind(msgspec.Struct):
 _kind = decoder(_Kind)
 
 
-def read(connection: Connection, reply: Reply) -> Answer:
-    """Read the body that follows the head of an answer."""
-    data = connection.read(reply)
-    if data and reply.headers.get("content-encoding") == "gzip":
-        try:
-            data = zlib.decompress(data, wbits=31)
-        except zlib.error as error:
-            raise NotAnsweredError(f"the answer is not gzip as it claims: {error}") from error
-    return Answer(reply.status, reply.headers, data)
+class TooHeavyError(Exception):
+    """An answer has more bytes than its reader takes."""
+
+
+INFLATED = 2**20
+"""Bytes that are decompressed at a time: a few of them on the wire can be a thousand times as many."""
+
+
+def read(connection: Connection, reply: Reply, most: int = 0) -> Answer:
+    """Read the body that follows the head of an answer; one of more than `most` bytes raises TooHeavyError, unless that is 0."""
+    compressed = reply.headers.get("content-encoding") == "gzip"
+    if not (compressed or most):
+        return Answer(reply.status, reply.headers, connection.read(reply))
+    parts = connection.parts(reply)
+    body = BytesIO()  # not a list of parts: to join them would take all of it twice
+    for part in _decompressed(parts) if compressed else parts:
+        body.write(part)
+        if 0 < most < body.tell():
+            raise TooHeavyError
+    return Answer(reply.status, reply.headers, body.getvalue())
+
+
+def _decompressed(parts: Iterator[bytes]) -> Iterator[bytes]:
+    stream, begun = zlib.decompressobj(wbits=31), False
+    try:
+        for part in parts:
+            begun = True
+            yield stream.decompress(part, INFLATED)
+            while stream.unconsumed_tail:
+                yield stream.decompress(stream.unconsumed_tail, INFLATED)
+        while found := stream.decompress(b"", INFLATED):
+            yield found
+    except zlib.error as error:
+        raise NotAnsweredError(f"the answer is not gzip as it claims: {error}") from error
+    if begun and not stream.eof:
+        raise NotAnsweredError("the answer is not gzip as it claims: its end is missing")
 
 
 def _status(answer: Answer) -> Any:

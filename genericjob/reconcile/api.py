@@ -14,6 +14,7 @@ from typing import Any, Generic, Literal, Protocol, Self, TypeVar
 import msgspec
 
 from .objects import Unreadable
+from .page_limit import MOST, PageLimit
 from .resources import Key, Resource
 
 T = TypeVar("T")
@@ -53,6 +54,8 @@ class Page(msgspec.Struct, Generic[T_co], frozen=True, gc=False):
     remaining: int | None = None
     unreadable: Sequence[Unreadable] = ()
     """Objects of this page that could not be decoded; `items` has all others, and what was salvaged of these."""
+    weight: int = 0
+    """Bytes of its JSON; 0 where there is none."""
 
 
 class Created(msgspec.Struct, Generic[T_co], frozen=True, gc=False):
@@ -121,7 +124,10 @@ class Api(Protocol):
         continue_token: str = "",
         resource_version: str = "",
     ) -> Page[T]:
-        """Read one page; `namespace=""` means all of them. `resource_version=""` asks the store, "0" takes what a cache has."""
+        """Read one page; `namespace=""` means all of them. `resource_version=""` asks the store, "0" takes what a cache has.
+
+        A page has `limit` objects at most. It may have fewer although it is not the last.
+        """
         ...
 
     def watch(
@@ -172,13 +178,14 @@ class Api(Protocol):
 
 
 def pages(
-    api: Api, resource: Resource[T], namespace: str = "", *, labels: str = "", fields: str = "", limit: int = 500
+    api: Api, resource: Resource[T], namespace: str = "", *, labels: str = "", fields: str = "", limit: int = MOST
 ) -> Iterator[Page[T]]:
-    """List everything, page by page, all from the same moment."""
-    token = ""
+    """List everything, page by page, all from the same moment. No page has more than `limit` objects; of heavy ones it has fewer."""
+    token, size = "", PageLimit(limit)
     while True:
-        page = api.list(resource, namespace, labels=labels, fields=fields, limit=limit, continue_token=token)
-        yield page
+        page = api.list(resource, namespace, labels=labels, fields=fields, limit=size.next, continue_token=token)
         token = page.continue_token
+        size.saw(max(len(page.items), len(page.unreadable)), page.weight)
+        yield page
         if not token:
             return

@@ -76,7 +76,7 @@ class Codec(Generic[T]):
             items = [slim(item) for item in found.items or ()]
         except Exception as error:
             return self._page_in_pieces(data, error)
-        return _page(items, (), found.metadata)
+        return _page(items, (), found.metadata, len(data))
 
     def event(self, line: bytes) -> Event[T]:
         """Read one line of a watch; an ERROR line is raised."""
@@ -113,7 +113,7 @@ class Codec(Generic[T]):
             found = [self.read(item) for item in ([] if listed == b"null" else elements(listed))]
         except (ValueError, *UNREADABLE):
             raise _senseless(self._name, error) from None
-        return _page([one for one, _ in found if one is not None], [lost for _, lost in found if lost is not None], meta)
+        return _page([one for one, _ in found if one is not None], [lost for _, lost in found if lost is not None], meta, len(data))
 
     def _event_in_pieces(self, line: bytes, error: Exception) -> Event[T]:
         try:
@@ -136,9 +136,9 @@ class Codec(Generic[T]):
         return self._salvage(lost, data), lost
 
 
-def _page(items: Sequence[T], unreadable: Sequence[Unreadable], meta: _ListMeta | None) -> Page[T]:
+def _page(items: Sequence[T], unreadable: Sequence[Unreadable], meta: _ListMeta | None, weight: int) -> Page[T]:
     meta = meta or _ListMeta()
-    return Page(items, meta.resource_version or "", meta.continue_ or "", meta.remaining_item_count, unreadable)
+    return Page(items, meta.resource_version or "", meta.continue_ or "", meta.remaining_item_count, unreadable, weight)
 
 
 def identified(data: bytes, problem: str) -> Unreadable:

@@ -13,7 +13,7 @@ import socket
 import ssl
 import struct
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 
 from .access import Access
@@ -80,6 +80,13 @@ class Connection:
         """Read the whole body of an answer."""
         try:
             return reply.read()
+        except (OSError, BrokenReplyError) as error:
+            raise NotAnsweredError(_why(error)) from error
+
+    def parts(self, reply: Reply) -> Iterator[bytes]:
+        """Read the whole body of an answer, as it comes."""
+        try:
+            yield from reply.parts()
         except (OSError, BrokenReplyError) as error:
             raise NotAnsweredError(_why(error)) from error
 

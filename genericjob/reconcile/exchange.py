@@ -18,7 +18,7 @@ import msgspec
 from genericjob import __version__
 
 from .access import Access, Credentials, unauthorized_hint
-from .answers import Answer, read
+from .answers import Answer, TooHeavyError, read
 from .connection import Connection, NotAnsweredError, NotSentError, Pool
 from .errors import NO_ANSWER, ApiError
 from .fence import not_leading
@@ -43,6 +43,8 @@ class Request(msgspec.Struct, frozen=True, gc=False):
     body: bytes = b""
     content: str = JSON
     gzip: bool = False
+    most: int = 0
+    """Bytes of the answer, decompressed, beyond which it is given up (TooHeavyError); 0 is no limit."""
 
     @property
     def reads(self) -> bool:
@@ -75,10 +77,13 @@ class Exchange:
         """Send a request and return its whole answer, both within so many seconds. Anything from 300 on is raised."""
         connection, reply = self.begun(request, seconds)
         try:
-            answer = read(connection, reply)
+            answer = read(connection, reply, request.most)
         except NotAnsweredError as error:
             connection.abort()
             raise _lost(request, connection.access, error) from error
+        except TooHeavyError:
+            connection.abort()
+            raise
         self._keep(connection, reply)
         return answer
 

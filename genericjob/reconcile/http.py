@@ -11,11 +11,12 @@ from typing import Any, Literal, TypeVar
 from urllib.parse import quote
 
 from .access import Access, Credentials
-from .answers import Answer
+from .answers import Answer, TooHeavyError
 from .api import Body, Created, FieldValidation, Operations, Page, Propagation
 from .codec import codec, encode
 from .connection import Connection
 from .exchange import JSON, USER_AGENT, Exchange, Observe, Request
+from .page_limit import TOO_HEAVY_BYTES, smaller
 from .primitives import monotonic
 from .resources import Key, Resource
 from .stream import HttpText, HttpWatch
@@ -73,7 +74,8 @@ class HttpApi:
         continue_token: str = "",
         resource_version: str = "",
     ) -> Page[T]:
-        """Read one page."""
+        """Read one page, of fewer objects than `limit` if they are heavy."""
+        path = resource.path(namespace)
         query = {
             "labelSelector": labels,
             "fieldSelector": fields,
@@ -82,7 +84,16 @@ class HttpApi:
             # The token remembers its own version, and the server refuses to be told twice.
             "resourceVersion": "" if continue_token else resource_version,
         }
-        return codec(resource).page(self.request("GET", resource.path(namespace), query, gzip=True).data)
+        while True:
+            # A page of one object cannot be made smaller, and who wants no pages gets everything.
+            most = TOO_HEAVY_BYTES if limit > 1 else 0
+            try:
+                answer = self.request("GET", path, query, gzip=True, most=most)
+            except TooHeavyError:
+                limit = smaller(limit)
+                query["limit"] = str(limit)
+                continue
+            return codec(resource).page(answer.data)
 
     def watch(
         self,
@@ -169,10 +180,11 @@ class HttpApi:
         *,
         content: str = JSON,
         gzip: bool = False,
+        most: int = 0,
     ) -> Answer:
         """Send one request and read its whole answer: for the port's verbs, and for what lies beside it (`/version`, `pods/…/binding`)."""
         target = path + _query(query) if query else path
-        request = Request(method, target, encode(body) if body else b"", content, gzip)
+        request = Request(method, target, encode(body) if body else b"", content, gzip, most)
         return self._exchange.whole(request, self._timeouts.read if request.reads else self._timeouts.write)
 
     def text(self, path: str, query: Mapping[str, str] | None = None) -> HttpText:

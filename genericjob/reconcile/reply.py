@@ -5,7 +5,7 @@ what API servers and the proxies before them send: a head, and a body that has a
 """
 
 import socket
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from .timeouts import remaining
 
@@ -54,12 +54,15 @@ class Reply:
 
     def read(self) -> bytes:
         """The whole body."""
-        parts = []
+        parts = list(self.parts())
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def parts(self) -> Iterator[bytes]:
+        """The whole body, as it comes."""
         while part := self.read_some():
-            parts.append(part)
+            yield part
         if self._buffer:
             self.will_close = True  # more than one answer to one request: nobody knows what comes next
-        return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def read_some(self) -> bytes:
         """What has arrived of the body, at least one byte; empty at its end."""

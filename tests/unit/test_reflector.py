@@ -37,7 +37,7 @@ def test_what_it_asks_for(api):
     rig = Rig(api, nothing, nothing, labels="x=y")
     rig.run()
     listed, watched = rig.steps.options[:2]
-    assert listed == {"labels": "x=y", "fields": "", "limit": 500}  # no version: the store itself is asked
+    assert listed == {"labels": "x=y", "fields": "", "limit": 100}  # no version: the store itself is asked
     assert watched == {"labels": "x=y", "timeout": 450.0}  # bookmarks are sent unless they are refused
 
 
@@ -134,7 +134,7 @@ def test_what_the_server_forgot_is_listed_and_the_difference_told(api, told_as):
 
 
 def test_a_list_whose_history_is_forgotten_half_way_begins_again(api):
-    put(api, *(f"m{n}" for n in range(600)))
+    put(api, *(f"m{n}" for n in range(590)))
 
     def forget():
         put(api, "late", "later")
@@ -143,7 +143,7 @@ def test_a_list_whose_history_is_forgotten_half_way_begins_again(api):
     rig = Rig(api, nothing, forget, nothing, nothing)
     rig.run()
     assert rig.calls == ["list", "continue", "list", "continue"]
-    assert len(rig.store) == 602
+    assert len(rig.store) == 592
     assert rig.waits == [MOMENT]
 
 
