@@ -93,7 +93,7 @@ class Deaths:
 
 
 def standing_still(silences: Callable[[], Mapping[str, float]], limit: float) -> Check:
-    """No cache has been without a list, an event and a bookmark for longer than a limit; bookmarks come every minute."""
+    """No cache has been without a page of a list, an event and a bookmark for longer than a limit; bookmarks come every minute."""
 
     def check() -> str:
         found = [f"{cache} has received nothing for {seconds:.0f} s" for cache, seconds in silences().items() if seconds > limit]

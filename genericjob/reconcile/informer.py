@@ -144,7 +144,7 @@ class Informer(Generic[T]):
     # -------------------------------------------------------------------------------------------- waiting
 
     def silence(self) -> float:
-        """Seconds since the scope that has been silent for longest was listed, or received an event or a bookmark."""
+        """Seconds since the scope that has been silent for longest received a page of a list, an event or a bookmark."""
         return max(scope.reflector.silence for scope in self._scopes.values())
 
     def cut_off(self) -> bool:

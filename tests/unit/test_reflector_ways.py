@@ -250,6 +250,20 @@ def test_a_long_list_is_ended_after_its_page(api):
     assert not rig.reflector.listed
 
 
+def test_every_page_of_a_long_list_is_a_sign_of_life(api):
+    put(api, *(f"m{n}" for n in range(1001)))
+    silences = []
+
+    def slow():
+        rig.walk.time += 100
+        silences.append(rig.reflector.silence)
+
+    rig = Rig(api, slow, slow, slow, nothing)
+    rig.run()
+    assert rig.verbs == ["list", "continue", "continue", "watch"]
+    assert silences == [100, 100, 100]
+
+
 def test_an_error_at_the_end_is_nobodys_concern(api):
     def ends():
         rig.reflector.stop()
