@@ -17,6 +17,8 @@ COMPONENT: Final = "genericjob"
 COMPONENT_TYPE: Final = "user"
 SELECTOR: Final = f"{COMPONENT_LABEL}={COMPONENT}"
 """What everything we create carries, and all that we watch."""
+LABELS: Final = frozenset((JOB_LABEL, COMPONENT_LABEL))
+"""The labels of pods and services that are read."""
 
 EPOCH_ANNOTATION: Final = f"{GROUP}/epoch"
 ATTEMPT_ANNOTATION: Final = f"{GROUP}/attempt"

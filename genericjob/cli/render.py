@@ -10,11 +10,11 @@ import typer
 import yaml
 
 from genericjob.api.names import JobIdentity, Rank
-from genericjob.jobs.assembly import PODS, bare_name
+from genericjob.jobs.assembly import bare_name
 from genericjob.jobs.bodies import Bodies
 from genericjob.jobs.job import Job
 from genericjob.jobs.podgroups import body_of, wanted_of
-from genericjob.jobs.resource import JOBS, Reader
+from genericjob.jobs.resource import JOBS, PODS, Reader
 from genericjob.local.memory import MemoryApi
 from genericjob.local.writing import random_uid
 from genericjob.reconcile.resources import CUSTOM_RESOURCE_DEFINITIONS

@@ -17,7 +17,7 @@ from genericjob.reconcile.errors import NO_ANSWER, ApiError
 from genericjob.reconcile.objects import Pod, Service
 from genericjob.reconcile.primitives import Primitives
 from genericjob.reconcile.queue import Queue
-from genericjob.reconcile.resources import SERVICES, Key, Resource
+from genericjob.reconcile.resources import Key, Resource
 from genericjob.reconcile.writer import Create, Delete, Done, Write, Writer
 
 from .bodies import Bodies
@@ -25,6 +25,7 @@ from .decide import News, Plan
 from .job import Job
 from .podgroups import PodGroups
 from .refusals import LONGEST, Refusals
+from .resource import SERVICES
 from .status import condition
 
 PREDECESSOR = 5.0

@@ -18,14 +18,14 @@ from genericjob.reconcile.own_writes import OwnWrites
 from genericjob.reconcile.primitives import Primitives
 from genericjob.reconcile.queue import Queue
 from genericjob.reconcile.recorder import Recorder, Reference
-from genericjob.reconcile.resources import SERVICES, Key, Resource, pods
+from genericjob.reconcile.resources import Key, Resource
 from genericjob.reconcile.store import Change
 from genericjob.reconcile.writer import Writer
 
 from .bodies import Bodies, Host
 from .controller import OWNER, JobController
 from .departures import Departures
-from .resource import JOBS, StoredJob
+from .resource import JOBS, PODS, SERVICES, StoredJob
 from .sweeping import Sweeper
 
 T = TypeVar("T", bound=Object)
@@ -38,9 +38,6 @@ RESERVED = 0.25
 
 LONGEST_BACKOFF = 60.0
 """Seconds: when a server comes back after an hour, no job waits for another one."""
-
-PODS = pods(names.ANNOTATIONS)
-"""Slim pods that remember which run of the job they belong to."""
 
 
 def bare_name(job: JobIdentity, type: str, rank: int) -> str:

@@ -20,12 +20,13 @@ from genericjob.api.names import (
     replica_name,
 )
 from genericjob.reconcile.objects import Object, Pod, Service
-from genericjob.reconcile.resources import SERVICES, Resource
+from genericjob.reconcile.resources import Resource
 from genericjob.reconcile.weighed import Weighed
 from genericjob.reconcile.writer import Create
 
 from .job import Job
 from .pods import PodBodies, compile_pods
+from .resource import SERVICES
 from .services import ServiceBodies, compile_services
 
 Host = Callable[[JobIdentity, str, int], str]

@@ -1,4 +1,7 @@
-"""GenericJobs on the server, and as the cache keeps them: metadata, and the JSON of spec and status, parsed when somebody looks."""
+"""GenericJobs on the server, and as the cache keeps them: metadata, and the JSON of spec and status, parsed when somebody looks.
+
+Of labels and annotations only those are kept that are read: none of a job, and those that say where they belong of its pods and services.
+"""
 
 from contextlib import suppress
 from typing import Any
@@ -11,9 +14,9 @@ from genericjob.api.names import JobIdentity
 from genericjob.api.spec import MAX_REPLICAS, InvalidSpecError, parse
 from genericjob.api.status import GenericJobStatus
 from genericjob.reconcile.codec import UNREADABLE
-from genericjob.reconcile.objects import Object, Unreadable, WireObject, metadata
+from genericjob.reconcile.objects import NO_LABELS, Object, Unreadable, WireObject, metadata
 from genericjob.reconcile.pieces import members
-from genericjob.reconcile.resources import Resource
+from genericjob.reconcile.resources import Resource, pods, services
 from genericjob.reconcile.structs import decoder
 from genericjob.reconcile.weighed import Weighed, decoded_weight
 
@@ -43,7 +46,7 @@ class WireJob(WireObject):
 
 
 def _slim(wire: WireJob) -> StoredJob:
-    return StoredJob(*metadata(wire), bytes(wire.spec), bytes(wire.status))
+    return StoredJob(*metadata(wire, NO_LABELS), bytes(wire.spec), bytes(wire.status))
 
 
 def _salvage(found: Unreadable, data: bytes) -> StoredJob:
@@ -53,6 +56,9 @@ def _salvage(found: Unreadable, data: bytes) -> StoredJob:
 
 
 JOBS: Resource[StoredJob] = Resource(names.GROUP, names.VERSION, names.PLURAL, names.KIND, WireJob, _slim, salvage=_salvage)
+PODS = pods(labels=names.LABELS, annotations=names.ANNOTATIONS)
+"""Slim pods that remember which job and which run of it they belong to."""
+SERVICES = services(labels=names.LABELS)
 
 _status = decoder(GenericJobStatus)
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache
 from sys import intern
-from typing import Any, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 import msgspec
 
@@ -26,6 +26,9 @@ UNREADABLE = "Unreadable"
 
 MESSAGE_LIMIT = 256
 """Longest message kept of a pod or container, in characters. Logs are the place for more."""
+
+FINALIZER_LIMIT = 8
+"""Finalizers that are kept: whether there are any matters, and a few names for people."""
 
 
 class Object(msgspec.Struct, frozen=True, gc=False):
@@ -41,6 +44,7 @@ class Object(msgspec.Struct, frozen=True, gc=False):
     owner_uid: str
     """UID of the controlling owner; empty if there is none."""
     finalizers: tuple[str, ...]
+    """The first of them."""
     created: datetime | None
     deleted: datetime | None
     """When deletion was asked for. Such an object still exists, and may still run."""
@@ -233,18 +237,29 @@ _as_wire = converter(WireObject)
 _read_meta = decoder(_WireMeta).decode
 
 
-def metadata(wire: WireObject) -> "Metadata":
+class Kept(NamedTuple):
+    """Which labels and annotations are remembered, by name. Others can be megabytes, and nobody reads them."""
+
+    labels: frozenset[str] | None = None
+    """None keeps all."""
+    annotations: frozenset[str] = frozenset()
+
+
+ALL_LABELS, NO_LABELS = Kept(), Kept(frozenset())
+
+
+def metadata(wire: WireObject, kept: Kept = ALL_LABELS) -> "Metadata":
     """The fields of an `Object`, in their order: for kinds that have more."""
-    return _meta(wire.metadata or _NO_META, frozenset())
+    return _meta(wire.metadata or _NO_META, kept)
 
 
-def slim_pod(annotations: frozenset[str] = frozenset()) -> Callable[[WirePod], Pod]:
-    """A reader of pods that keeps these annotations; others can be megabytes, and nobody reads them."""
+def slim_pod(kept: Kept = ALL_LABELS) -> Callable[[WirePod], Pod]:
+    """Return a reader of pods."""
 
     def slim(wire: WirePod) -> Pod:
         spec, status = wire.spec or _NO_POD_SPEC, wire.status or _NO_POD_STATUS
         return Pod(
-            *_meta(wire.metadata or _NO_META, annotations),
+            *_meta(wire.metadata or _NO_META, kept),
             intern(spec.node_name or ""),
             intern(status.phase or ""),
             intern(status.reason or ""),
@@ -257,7 +272,7 @@ def slim_pod(annotations: frozenset[str] = frozenset()) -> Callable[[WirePod], P
     return slim
 
 
-def salvaged_pod(annotations: frozenset[str] = frozenset()) -> Callable[[Unreadable, bytes], Pod | None]:
+def salvaged_pod(kept: Kept = ALL_LABELS) -> Callable[[Unreadable, bytes], Pod | None]:
     """A reader of pods of which only the metadata can be decoded: it is not known what they do.
 
     Their names are taken and their jobs wait for them, as for pods on a node that cannot be reached.
@@ -266,7 +281,7 @@ def salvaged_pod(annotations: frozenset[str] = frozenset()) -> Callable[[Unreada
     def salvage(found: Unreadable, data: bytes) -> Pod | None:
         meta = next((value for name, value in members(data) if name == "metadata"), b"")
         try:
-            known = _meta(_read_meta(meta), annotations)
+            known = _meta(_read_meta(meta), kept)
         except (ValueError, RecursionError):
             return None
         return Pod(*known, "", "Unknown", UNREADABLE, found.problem, (), (), ())
@@ -274,27 +289,32 @@ def salvaged_pod(annotations: frozenset[str] = frozenset()) -> Callable[[Unreada
     return salvage
 
 
-def slim_service(wire: WireService) -> Service:
-    """Keep what tells whether a service is still the one that was asked for."""
-    spec = wire.spec or _NO_SERVICE_SPEC
-    ports = tuple(_port(port.name or "", port.port or 0, port.target_port or 0) for port in spec.ports or () if port)
-    return Service(*_meta(wire.metadata or _NO_META, frozenset()), intern(spec.cluster_ip or ""), ports)
+def slim_service(kept: Kept = ALL_LABELS) -> Callable[[WireService], Service]:
+    """Return a reader of services, which keeps what tells whether a service is still the one that was asked for."""
+
+    def slim(wire: WireService) -> Service:
+        spec = wire.spec or _NO_SERVICE_SPEC
+        ports = tuple(_port(port.name or "", port.port or 0, port.target_port or 0) for port in spec.ports or () if port)
+        return Service(*_meta(wire.metadata or _NO_META, kept), intern(spec.cluster_ip or ""), ports)
+
+    return slim
 
 
 Metadata = tuple[str, str, str, str, int, Mapping[str, str], Mapping[str, str], str, tuple[str, ...], datetime | None, datetime | None]
 
 
-def _meta(meta: _WireMeta, annotations: frozenset[str]) -> Metadata:
+def _meta(meta: _WireMeta, kept: Kept) -> Metadata:
+    labels, annotations = kept
     return (
         intern(meta.namespace or ""),
         intern(meta.name or ""),
         meta.uid or "",
         meta.resource_version or "",
         meta.generation or 0,
-        {key: intern(value or "") for key, value in meta.labels.items()} if meta.labels else _NOTHING,
-        _kept(meta.annotations, annotations) if annotations and meta.annotations else _NOTHING,
+        _labels(meta.labels, labels) if meta.labels else _NOTHING,
+        _annotations(meta.annotations, annotations) if annotations and meta.annotations else _NOTHING,
         _controller(meta.owner_references) if meta.owner_references else "",
-        tuple(name for name in meta.finalizers if name) if meta.finalizers else (),
+        tuple(name for name in meta.finalizers[:FINALIZER_LIMIT] if name) if meta.finalizers else (),
         instant(meta.creation_timestamp),
         instant(meta.deletion_timestamp) if meta.deletion_timestamp else None,
     )
@@ -307,8 +327,15 @@ def _controller(owners: Sequence[_WireOwner | None]) -> str:
     return ""
 
 
-def _kept(found: Mapping[str, str | None], names: frozenset[str]) -> Mapping[str, str]:
-    return {name: found[name] or "" for name in names if name in found} or _NOTHING
+def _labels(found: Mapping[str, str | None], names: frozenset[str] | None) -> Mapping[str, str]:
+    if names is None:
+        return {name: intern(value or "") for name, value in found.items()}
+    return {name: intern(found[name] or "") for name in names if name in found} or _NOTHING
+
+
+def _annotations(found: Mapping[str, str | None], names: frozenset[str]) -> Mapping[str, str]:
+    # A controller writes short values; users can put 256 KiB in their place.
+    return {name: _short(found[name]) for name in names if name in found} or _NOTHING
 
 
 def _conditions(found: Sequence[_WireCondition | None] | None) -> tuple[Condition, ...]:

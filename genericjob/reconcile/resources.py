@@ -5,7 +5,20 @@ from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 from urllib.parse import quote
 
-from .objects import Object, Pod, Service, Unreadable, WireObject, WirePod, WireService, salvaged_pod, slim_object, slim_pod, slim_service
+from .objects import (
+    Kept,
+    Object,
+    Pod,
+    Service,
+    Unreadable,
+    WireObject,
+    WirePod,
+    WireService,
+    salvaged_pod,
+    slim_object,
+    slim_pod,
+    slim_service,
+)
 
 T = TypeVar("T")
 
@@ -68,9 +81,15 @@ def partial(group: str, version: str, plural: str, kind: str, *, namespaced: boo
     return Resource(group, version, plural, kind, WireObject, slim_object, namespaced)
 
 
-def pods(annotations: frozenset[str] = frozenset()) -> Resource[Pod]:
-    """Slim pods that remember these annotations."""
-    return Resource("", "v1", "pods", "Pod", WirePod, slim_pod(annotations), salvage=salvaged_pod(annotations))
+def pods(*, labels: frozenset[str] | None = None, annotations: frozenset[str] = frozenset()) -> Resource[Pod]:
+    """Slim pods that remember these labels (None: all of them) and annotations."""
+    kept = Kept(labels, annotations)
+    return Resource("", "v1", "pods", "Pod", WirePod, slim_pod(kept), salvage=salvaged_pod(kept))
+
+
+def services(*, labels: frozenset[str] | None = None) -> Resource[Service]:
+    """Slim services that remember these labels (None: all of them)."""
+    return Resource("", "v1", "services", "Service", WireService, slim_service(Kept(labels)))
 
 
 def _as_it_is(value: dict[str, Any]) -> dict[str, Any]:
@@ -78,7 +97,7 @@ def _as_it_is(value: dict[str, Any]) -> dict[str, Any]:
 
 
 PODS = pods()
-SERVICES: Resource[Service] = Resource("", "v1", "services", "Service", WireService, slim_service)
+SERVICES = services()
 
 RAW_PODS = raw("", "v1", "pods", "Pod")
 RAW_SERVICES = raw("", "v1", "services", "Service")

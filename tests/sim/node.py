@@ -19,7 +19,7 @@ from genericjob.reconcile.passing import Call
 from genericjob.reconcile.resources import Key, pods
 from sim.world import SteppedApi, World
 
-PODS = pods(ANNOTATIONS)
+PODS = pods(annotations=ANNOTATIONS)
 SIGTERM = 143
 DISRUPTION = {"type": "DisruptionTarget", "status": "True", "reason": "TerminationByKubelet"}
 UNSCHEDULABLE = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/1 nodes are available"}

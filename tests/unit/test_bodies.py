@@ -16,9 +16,9 @@ from genericjob.api.names import (
     JobIdentity,
     Rank,
 )
-from genericjob.jobs.assembly import PODS, bare_name
+from genericjob.jobs.assembly import bare_name
 from genericjob.jobs.bodies import Bodies, accepts_pod
-from genericjob.reconcile.resources import SERVICES
+from genericjob.jobs.resource import PODS, SERVICES
 from unit.jobs import NAME, NOW, UID, a_job, a_pod
 
 JOB = JobIdentity("team", NAME, UID)

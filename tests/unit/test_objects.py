@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from genericjob.reconcile.codec import codec
 from genericjob.reconcile.errors import ApiError
-from genericjob.reconcile.objects import MESSAGE_LIMIT, Condition, Container, Port, instant
-from genericjob.reconcile.resources import CONFIG_MAPS, PODS, SERVICES, partial, pods
+from genericjob.reconcile.objects import FINALIZER_LIMIT, MESSAGE_LIMIT, Condition, Container, Port, instant
+from genericjob.reconcile.resources import CONFIG_MAPS, PODS, SERVICES, partial, pods, services
 
 POD = {
     "apiVersion": "v1",
@@ -74,7 +74,28 @@ def test_a_pod_keeps_what_a_controller_reads():
 def test_messages_are_cut_and_annotations_kept_only_when_asked_for():
     assert len(read(PODS, POD).message) == MESSAGE_LIMIT
     assert read(PODS, POD).annotations == {}
-    assert read(pods(frozenset({"attempt", "absent"})), POD).annotations == {"attempt": "2"}
+    assert read(pods(annotations=frozenset({"attempt", "absent"})), POD).annotations == {"attempt": "2"}
+
+
+def test_labels_are_kept_by_name_or_all_of_them():
+    some = frozenset({"genericjob", "absent"})
+    assert read(pods(labels=some), POD).labels == {"genericjob": "train"}
+    assert read(services(labels=some), {"metadata": {"labels": {"genericjob": "train", "x": "y"}}}).labels == {"genericjob": "train"}
+    assert read(pods(labels=frozenset()), POD).labels == {}
+    assert read(PODS, POD).labels == POD["metadata"]["labels"]
+    broken = {"metadata": {**POD["metadata"], "name": "p", "uid": "u", "resourceVersion": "1"}, "status": {"phase": 5}}
+    salvaged = read(pods(labels=some), broken)
+    assert (salvaged.phase, salvaged.labels) == ("Unknown", {"genericjob": "train"})
+
+
+def test_values_of_annotations_are_cut():
+    pod = {"metadata": {"annotations": {"attempt": "9" * 300}}}
+    assert read(pods(annotations=frozenset({"attempt"})), pod).annotations == {"attempt": "9" * MESSAGE_LIMIT}
+
+
+def test_of_many_finalizers_a_few_are_kept():
+    many = [f"example.com/{n}" for n in range(5_000)]
+    assert read(PODS, {"metadata": {"finalizers": many}}).finalizers == tuple(many[:FINALIZER_LIMIT])
 
 
 def test_equal_parts_of_different_pods_are_one_object():

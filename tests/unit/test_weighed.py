@@ -13,9 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genericjob.jobs.assembly import PODS, bare_name
+from genericjob.api.names import COMPONENT, COMPONENT_LABEL, JOB_LABEL
+from genericjob.jobs.assembly import bare_name
 from genericjob.jobs.bodies import Bodies
-from genericjob.jobs.resource import MOST, Reader, StoredJob
+from genericjob.jobs.resource import JOBS, MOST, PODS, SERVICES, Reader, StoredJob
+from genericjob.reconcile.codec import codec
 from genericjob.reconcile.weighed import Weighed, decoded_weight
 from unit.jobs import NOW
 
@@ -202,3 +204,30 @@ def growth_by_bodies_of_many():
 
 def test_compiled_bodies_of_many_jobs_take_a_bounded_part_of_memory(alone):
     assert alone(growth_by_bodies_of_many) < MEBIBYTE
+
+
+# ------------------------------------------------------------------------------------------------ objects in caches
+
+LABELS = {JOB_LABEL: "train", COMPONENT_LABEL: COMPONENT} | {f"example.com/{n:050}": "x" * 63 for n in range(4_000)}
+OBJECTS = {each.plural: each for each in (JOBS, PODS, SERVICES)}
+
+
+def growth_by_labels(plural):
+    """Return the bytes that an object with thousands of labels takes once it is decoded, and the labels that are kept."""
+    meta = {"namespace": "team", "uid": "uid", "resourceVersion": "1", "labels": LABELS, "annotations": LABELS}
+    one, other = (msgspec.json.encode({"metadata": {**meta, "name": name}}) for name in ("other", "train-worker-0"))
+    first = codec(OBJECTS[plural]).one(one)  # what is loaded once and shared
+    with measured() as taken:
+        found = codec(OBJECTS[plural]).one(other)
+    assert first.labels == found.labels
+    return taken["bytes"], dict(found.labels)
+
+
+@pytest.mark.parametrize(
+    ("plural", "kept"),
+    [("genericjobs", {}), *((plural, {JOB_LABEL: "train", COMPONENT_LABEL: COMPONENT}) for plural in ("pods", "services"))],
+)
+def test_labels_that_are_not_read_take_no_memory(alone, plural, kept):
+    taken, labels = alone(growth_by_labels, plural)
+    assert taken < 2_000
+    assert labels == kept
