@@ -4,8 +4,8 @@ import pytest
 from msgspec import structs
 
 from genericjob.api.status import GenericJobStatus, Task
-from genericjob.jobs.departures import Accounts, Departures
-from genericjob.reconcile.objects import Condition
+from genericjob.jobs.departures import Accounts, Departures, weight
+from genericjob.reconcile.objects import Condition, Container
 from unit.jobs import NOW, UID, a_pod
 
 
@@ -82,16 +82,67 @@ def test_one_job_has_no_more_than_it_can_have_ranks():
     assert departures.size == 3
 
 
-def test_of_too_many_pods_those_of_the_job_that_lost_none_for_the_longest_time_are_forgotten(caplog):
-    departures = Departures(most=5)
-    for owner, rank in (("old", 0), ("new", 0), ("old", 1), ("new", 1), ("newer", 0)):
-        departures.note(a_pod(f"{owner}-{rank}", "Succeeded", owner=owner), None)
-    departures.note(a_pod("new-2", "Succeeded", owner="new"), None)
-    assert names(departures, "old") == []
-    assert names(departures, "new") == ["new-0", "new-1", "new-2"]
-    assert names(departures, "newer") == ["newer-0"]
-    assert departures.size == 4
-    assert "2 deleted pods of the job with UID old are forgotten" in caplog.text
+def bounded(pods, *, room=0):
+    """Room for so many plain pods."""
+    each = weight(a_pod("x", "Succeeded"))
+    return Departures(most=pods * each, room=room * each)
+
+
+def ended(job, ranks, *, namespace="team", **fields):
+    return [a_pod(f"{job}-{rank}", "Succeeded", owner=job, namespace=namespace, **fields) for rank in ranks]
+
+
+def noted(departures, pods):
+    for pod in pods:
+        departures.note(pod, None)
+
+
+def test_a_job_that_churns_pods_costs_no_other_job_its_ends(caplog):
+    departures = bounded(5)
+    noted(departures, ended("victim", range(2)))
+    for turn in range(10):
+        noted(departures, ended("churns", range(4 * turn, 4 * turn + 4)))
+    assert names(departures, "victim") == ["victim-0", "victim-1"]
+    assert departures.size <= 5
+    assert "4 deleted pods of 1 jobs in namespace team are forgotten" in caplog.text
+
+
+def test_the_pod_that_was_added_last_is_forgotten_with_its_job_if_that_has_the_most():
+    departures = bounded(5)
+    noted(departures, ended("small", range(2)) + ended("large", range(4)))
+    assert (names(departures, "small"), names(departures, "large")) == (["small-0", "small-1"], [])
+
+
+def test_many_jobs_of_one_namespace_cost_no_other_namespace_its_ends():
+    departures = bounded(10)
+    noted(departures, ended("victim", range(4), namespace="victims"))
+    for job in range(30):
+        noted(departures, ended(f"job-{job}", range(1), namespace="crowd"))
+    assert len(names(departures, "victim")) == 4
+    assert departures.size == 10
+
+
+def test_the_heaviest_jobs_of_the_namespace_are_forgotten_first():
+    departures = bounded(9)
+    for job, ranks in (("one", 1), ("three", 3), ("two", 2), ("four", 4)):
+        noted(departures, ended(job, range(ranks)))
+    assert [len(names(departures, job)) for job in ("one", "two", "three", "four")] == [1, 2, 3, 0]
+
+
+def test_pods_are_forgotten_until_there_is_room_again():
+    departures = bounded(9, room=5)
+    for job, ranks in (("one", 1), ("three", 3), ("two", 2), ("four", 4)):
+        noted(departures, ended(job, range(ranks)))
+    assert [len(names(departures, job)) for job in ("one", "two", "three", "four")] == [1, 2, 0, 0]
+
+
+def test_a_pod_with_many_containers_or_long_messages_counts_as_several():
+    container = Container("main", "terminated", "Error", "x" * 256, 1, 0, None)
+    departures = bounded(20)
+    noted(departures, ended("victim", range(5)))
+    noted(departures, ended("heavy", range(3), containers=(container,) * 10))
+    assert len(names(departures, "victim")) == 5
+    assert len(names(departures, "heavy")) < 3
 
 
 def test_the_size_is_that_of_all_that_is_kept(departures):
@@ -100,11 +151,20 @@ def test_the_size_is_that_of_all_that_is_kept(departures):
             departures.note(a_pod(f"{owner}-{rank}", "Succeeded", owner=owner), None)
     departures.settle("one", frozenset(["uid-of-one-0", "uid-of-two-0", "nobody"]))
     assert (departures.size, len(departures)) == (5, 2)
+    assert departures.weight == 5 * weight(a_pod("one-1", "Succeeded"))
     departures.forget("two")
     departures.forget("two")
     departures.settle("one", frozenset(["uid-of-one-1", "uid-of-one-2"]))
     departures.settle("one", frozenset(["uid-of-one-1"]))
-    assert (departures.size, len(departures)) == (0, 0)
+    assert (departures.size, len(departures), departures.weight) == (0, 0, 0)
+
+
+def test_a_pod_that_takes_the_place_of_another_has_its_weight(departures):
+    departures.note(a_pod("train-worker-0", "Running"), None)
+    heavy = a_pod("train-worker-0", "Succeeded", uid="another", conditions=DISRUPTED * 10)
+    departures.note(heavy, None)
+    assert departures.of(UID) == (heavy,)
+    assert departures.weight == weight(heavy)
 
 
 # ------------------------------------------------------------------------------------------------ what a status accounts for

@@ -5,6 +5,7 @@ import json
 import tracemalloc
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
+from datetime import timedelta
 from multiprocessing import get_context
 from sys import getsizeof
 
@@ -16,10 +17,12 @@ from hypothesis import strategies as st
 from genericjob.api.names import COMPONENT, COMPONENT_LABEL, JOB_LABEL
 from genericjob.jobs.assembly import bare_name
 from genericjob.jobs.bodies import Bodies
+from genericjob.jobs.departures import Departures
 from genericjob.jobs.resource import JOBS, MOST, PODS, SERVICES, Reader, StoredJob
 from genericjob.reconcile.codec import codec
+from genericjob.reconcile.objects import Condition, Container
 from genericjob.reconcile.weighed import Weighed, decoded_weight
-from unit.jobs import NOW
+from unit.jobs import NOW, a_pod
 
 MEBIBYTE = 2**20
 
@@ -207,6 +210,39 @@ def test_compiled_bodies_of_many_jobs_take_a_bounded_part_of_memory(alone):
 
 
 # ------------------------------------------------------------------------------------------------ objects in caches
+
+
+def departed(shape, number):
+    """A deleted pod that has no part in common with others."""
+    containers, conditions, message = shape
+    time = NOW + timedelta(seconds=number)
+    return a_pod(
+        f"train-worker-{number}",
+        "Failed",
+        uid=f"0b5f36ad-4d3a-4bd2-9a4f-{number:012}",
+        resource_version=f"1000{number}",
+        labels={JOB_LABEL: "train", COMPONENT_LABEL: COMPONENT},
+        created=time,
+        containers=tuple(Container("main", "terminated", "Error", f"{number} {n} {message}", 1, 0, time) for n in range(containers)),
+        conditions=tuple(Condition("Ready", "False", "", f"{number} {n} {message}") for n in range(conditions)),
+    )
+
+
+def growth_by_departures(shape):
+    """Return the bytes that deleted pods of a shape take, and their weight."""
+    departures = Departures()
+    departed(shape, 0)  # what is loaded once
+    with measured() as taken:
+        for number in range(200):
+            departures.note(departed(shape, 10_000 + number), None)
+    return taken["bytes"], departures.weight
+
+
+@pytest.mark.parametrize("shape", [(1, 5, ""), (100, 5, ""), (1, 5, "\U0001f600" * 240), (100, 0, "x" * 240)])
+def test_deleted_pods_take_no_more_than_they_weigh(alone, shape):
+    taken, weight = alone(growth_by_departures, shape)
+    assert taken <= weight < 5 * taken
+
 
 LABELS = {JOB_LABEL: "train", COMPONENT_LABEL: COMPONENT} | {f"example.com/{n:050}": "x" * 63 for n in range(4_000)}
 OBJECTS = {each.plural: each for each in (JOBS, PODS, SERVICES)}

@@ -94,7 +94,7 @@ mutant(
     "keeps_departures_for_ever",
     "7",
     "What was remembered of a pod that is gone stays when its job goes.",
-    edit(Departures.forget, "self._size -= len(self._by_owner.pop(owner_uid, ()))", "pass"),
+    edit(Departures.forget, "self._drop(owner_uid)", "pass"),
     edit(Departures.settle, "if pod.uid in pods", "if False"),
     first=("test_nothing_is_remembered_of_a_job_that_is_gone",),
 )
