@@ -176,6 +176,10 @@ class Informer(Generic[T]):
             self._scopes[namespace].reflector.reach(version)
         return self._wait(lambda: all(self.reached(*each) for each in target.items()), self._primitives.monotonic() + timeout)
 
+    def reachable(self, target: Target) -> bool:
+        """Return whether the server still has the target, as far as the last lists tell: a store that was restored may be older."""
+        return all(self._scopes[namespace].reflector.unreachable != version for namespace, version in target.items())
+
     def _wait(self, holds: Callable[[], bool], deadline: float) -> bool:
         with self._moved:
             self._waiting += 1

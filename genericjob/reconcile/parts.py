@@ -36,6 +36,10 @@ class Informer(Protocol):
         """Return whether the cache has reached the target within `timeout` seconds."""
         ...
 
+    def reachable(self, target: Mapping[str, str], /) -> bool:
+        """Return whether the server still has the target; one that was restored from a backup may be older."""
+        ...
+
     def stop(self) -> object:
         """Take in nothing more."""
         ...

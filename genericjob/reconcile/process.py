@@ -248,11 +248,13 @@ class Process:
 
         The target is asked for once: everything that the predecessor wrote is older than the election. The version of the server moves
         with every write in the cluster, so a cache that is slower to list than one try lasts would never reach a new target per try.
+        Only a target that a later list has shown to be lost is replaced: the server's store was restored from a backup.
         """
         target: Mapping[str, str] | None = None
         while not self._ended():
             try:
-                target = informer.target() if target is None else target
+                if target is None or not informer.reachable(target):
+                    target = informer.target()
                 if informer.reach(target, self._limits.catch_up):
                     return
                 log.warning("the cache of %s has not caught up with the server yet", name)

@@ -112,6 +112,8 @@ class Reflector(Generic[T]):
         """Whether the first list is in the store and `changed` has seen all of it."""
         self.cut_off = False
         """Whether the last request failed because the server could not be reached or could not serve."""
+        self.unreachable = ""
+        """A version that was asked for and that the server does not have: a list that began later is older."""
         metrics.follow(store.__len__, lambda: self.silence)
 
     @property
@@ -137,7 +139,7 @@ class Reflector(Generic[T]):
 
     def reach(self, version: str) -> None:
         """Get to a version soon, although nothing may happen here: by a watch that ends soon and says how far it came, or by a list."""
-        if version != self._wanted and not newer_or_same(self._store.version, version):
+        if version not in (self._wanted, self.unreachable) and not newer_or_same(self._store.version, version):
             self._wanted = version
             self._interrupt()
 
@@ -163,7 +165,7 @@ class Reflector(Generic[T]):
                 log.info("%s: will be listed, not watched from the beginning: %s", self._name, error)
             else:
                 return
-        began = self._primitives.monotonic()
+        began, wanted = self._primitives.monotonic(), self._wanted
         items: list[T] = []
         unreadable: list[Unreadable] = []
         version = ""
@@ -175,6 +177,7 @@ class Reflector(Generic[T]):
             unreadable += page.unreadable
             version = version or page.resource_version
         self._replace(items, unreadable, version, began)
+        self._give_up_if_older(version, wanted)
 
     def _list_by_watching(self) -> None:
         """Take the present state from the beginning of a watch (watch-list), and go on with that watch."""
@@ -200,6 +203,7 @@ class Reflector(Generic[T]):
                 raise ApiError(NO_ANSWER, "Unreadable", "the server does not say where the initial events end")
             self._replace(found.values(), unreadable, event.resource_version, began)
             self._watch_list_works = True
+            self._give_up_if_older(event.resource_version, wanted)
             self._follow(events, wanted)
 
     def _replace(self, items: Iterable[T], unreadable: Sequence[Unreadable], version: str, began: float) -> None:
@@ -216,6 +220,12 @@ class Reflector(Generic[T]):
         self._must_list, self.listed, self.cut_off = False, True, False
         self._backoff.reset()
         self._advanced()
+
+    def _give_up_if_older(self, version: str, wanted: str) -> None:
+        """A list from the server's store has everything that was there when it began, unless that store was restored from a backup."""
+        if self._wanted == wanted and not newer_or_same(version, wanted):
+            log.warning("%s: the server is at version %s, and was at %s before: was its store restored?", self._name, version, wanted)
+            self._wanted, self.unreachable = "", wanted
 
     # -------------------------------------------------------------------------------------------- watching
 

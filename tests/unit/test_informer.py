@@ -282,6 +282,21 @@ def test_a_cache_keeps_to_one_target_whatever_is_written_meanwhile_and_lists_onc
     assert metrics.registry.get_sample_value("reflector_list_duration_seconds_count", {"resource": "configmaps"}) == 2
 
 
+def test_a_target_that_the_server_has_lost_is_not_reachable_and_the_next_one_is_reached(api, informer):
+    cache = informer("one", "two")
+    cache.start()
+    assert cache.wait_synced(LONG)
+    target = {**cache.target(), "two": "999999"}  # as if the server's store had been restored from a backup
+    assert cache.reachable(target)
+    deadline = System().monotonic() + LONG
+    while cache.reachable(target) and System().monotonic() < deadline:
+        assert not cache.reach(target, 0.05)
+    assert not cache.reachable(target)
+    later = cache.target()
+    assert cache.reach(later, LONG)
+    assert cache.reachable(later)
+
+
 def test_who_waits_for_a_target_is_released_by_the_end(api, memory, informer):
     cache = informer("one", timings=Timings())
     cache.start()

@@ -43,6 +43,8 @@ class Informer(Part):
         """How often it was asked for a target, and what the next questions meet."""
         self.behind, self.targets = [], []
         """Whether the next attempts reach their target, and which targets those were."""
+        self.lost = []
+        """Targets that the server does not have any more."""
 
     @property
     def synced(self):
@@ -70,6 +72,9 @@ class Informer(Part):
         self.wrote("catch up")
         self.targets.append(target)
         return self.behind.pop(0) if self.behind else True
+
+    def reachable(self, target):
+        return target not in self.lost
 
     def stop(self):
         self.wrote("stop")
@@ -302,6 +307,19 @@ def test_a_new_leader_keeps_the_target_of_its_election_over_all_tries(world, cap
     assert informer.targets == [{"": "3"}] * 6
     assert "no route to host" in caplog.text
     assert "a bug" in caplog.text
+
+
+def test_a_target_that_the_server_has_lost_is_asked_for_once_more(world):
+    informer = world.informers["genericjobs"]
+    informer.behind = [False] * 4
+    informer.lost = [{"": "1"}]  # its store was restored from a backup
+    world.run()
+    world.lead()
+    for _ in range(6):
+        world.clock.advance(1)
+    assert world.said()[-1] == "jobs start"
+    assert informer.asked == 2
+    assert informer.targets == [{"": "1"}] + [{"": "2"}] * 4
 
 
 # ------------------------------------------------------------------------------------------------ the good end

@@ -142,6 +142,52 @@ def test_a_request_to_hurry_that_comes_while_a_watch_is_opened_is_not_lost(api):
     assert [options.get("timeout") for options in rig.steps.options[:3]] == [None, 450.0, 3.0]
 
 
+BEYOND = "999999"
+"""A version that the server had before its store was restored from a backup."""
+
+
+@pytest.mark.parametrize("watch_list", [False, True])
+def test_a_version_that_the_server_has_lost_is_given_up_after_one_list(api, watch_list, caplog):
+    def hurry():
+        rig.reflector.reach(BEYOND)
+
+    def quiet():
+        rig.walk.time += 3
+
+    def again():
+        rig.reflector.reach(BEYOND)
+        quiet()
+
+    rig = Rig(api, nothing, during(hurry), during(quiet), nothing, during(again), during(quiet), during(quiet), watch_list=watch_list)
+    rig.run()
+    listed = "watch-list" if watch_list else "list"
+    assert [call for call in rig.verbs if call == listed] == [listed] * 2
+    assert rig.reflector.unreachable == BEYOND
+    assert [options["timeout"] for options in rig.steps.options if "timeout" in options].count(3.0) == 1  # one hurried watch
+    assert f"the server is at version {api.resource_version}, and was at {BEYOND} before" in caplog.text
+
+
+def test_a_list_that_began_before_a_version_was_wanted_says_nothing_about_it(api):
+    put(api, "a")
+
+    def late():
+        put(api, "b")
+        rig.reflector.reach(api.resource_version)
+
+    rig = Rig(api, nothing, nothing)
+    honest = rig.steps.list
+
+    def overtaken(*args, **options):
+        page = honest(*args, **options)
+        late()
+        return page
+
+    rig.steps.list = overtaken
+    rig.run()
+    assert rig.reflector.unreachable == ""
+    assert rig.reflector._wanted == api.resource_version
+
+
 # ------------------------------------------------------------------------------------------------ measured
 
 
