@@ -21,6 +21,7 @@ BLOCKS = {
     f"line {GUIDE.count(chr(10), 0, found.start()) + 1}": yaml.safe_load(found[1])
     for found in re.finditer(r"^```yaml\n(.*?)^```$", GUIDE, re.MULTILINE | re.DOTALL)
 }
+QUOTA = next(block for block in BLOCKS.values() if isinstance(block, dict) and block.get("kind") == "ResourceQuota")
 REPLICAS = {"type": "worker", "template": {}}
 REASONS = {name: value for name, value in vars(Reason).items() if name.isupper()}
 
@@ -70,10 +71,18 @@ def test_every_manifest_of_the_guide_is_found():
 
 @pytest.mark.parametrize("block", BLOCKS.values(), ids=BLOCKS)
 def test_every_manifest_of_the_guide_is_understood_to_the_last_field(block):
+    if block == QUOTA:
+        return
     if isinstance(block, dict) and "kind" in block:
         assert (block["apiVersion"], block["kind"]) == (API_VERSION, KIND)
     given = spec_of(block)
     assert spec.parse(given).model_dump(mode="json", by_alias=True, exclude_unset=True) == given
+
+
+def test_the_quota_counts_jobs_by_the_name_of_their_definition():
+    assert (QUOTA["apiVersion"], list(QUOTA["spec"])) == ("v1", ["hard"])
+    assert list(QUOTA["spec"]["hard"]) == [f"count/{definition()['metadata']['name']}", "count/pods"]
+    assert all(isinstance(amount, str) and amount.isdigit() for amount in QUOTA["spec"]["hard"].values())
 
 
 @pytest.mark.parametrize("page", PAGES)
