@@ -279,14 +279,22 @@ def salvaged_pod(kept: Kept = ALL_LABELS) -> Callable[[Unreadable, bytes], Pod |
     """
 
     def salvage(found: Unreadable, data: bytes) -> Pod | None:
-        meta = next((value for name, value in members(data) if name == "metadata"), b"")
         try:
-            known = _meta(_read_meta(meta), kept)
+            known = _meta(_read_meta(_needed(data)), kept)
         except (ValueError, RecursionError):
             return None
         return Pod(*known, "", "Unknown", UNREADABLE, found.problem, (), (), ())
 
     return salvage
+
+
+def _needed(data: bytes) -> bytes:
+    """The JSON of the metadata that tells whose pod it is and of which try. Other members may be what cannot be decoded."""
+    meta = next((value for name, value in members(data) if name == "metadata"), b"{}")
+    return b"{%b}" % b",".join(b'"%b":%b' % (name.encode(), value) for name, value in members(meta) if name in _NEEDED)
+
+
+_NEEDED = frozenset(("namespace", "name", "uid", "resourceVersion", "labels", "annotations", "ownerReferences", "deletionTimestamp"))
 
 
 def slim_service(kept: Kept = ALL_LABELS) -> Callable[[WireService], Service]:

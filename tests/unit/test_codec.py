@@ -9,7 +9,7 @@ from genericjob.jobs.resource import JOBS, reported_as
 from genericjob.reconcile.codec import codec
 from genericjob.reconcile.errors import ApiError
 from genericjob.reconcile.objects import Unreadable
-from genericjob.reconcile.resources import PODS
+from genericjob.reconcile.resources import PODS, pods
 
 
 @pytest.mark.parametrize(("annotation", "end"), [(b'"true"', True), (b'"false"', False), (b"null", False)])
@@ -128,6 +128,21 @@ def test_a_job_that_cannot_be_decoded_may_be_anothers(manager, ours):
     assert (reported_as(job) is not None) is ours
 
 
+@pytest.mark.parametrize("odd", [b'"managedFields":[{"fieldsV1":%b}]' % DEEP, b'"finalizers":["\xff"]', b'"generation":"one"'])
+def test_a_pod_belongs_to_its_job_whatever_else_its_metadata_has(odd):
+    """A successor that does not know the pod would take it for gone, and start its whole gang again."""
+    owner = b'"annotations":{"e":"1"},"labels":{"a":"b"},"ownerReferences":[{"uid":"o","controller":true}]'
+    pod = codec(pods(frozenset(("e",)))).one(b"{%b}" % META.replace(b'"name"', b'%b,%b,"name"' % (odd, owner)))
+    assert (pod.name, pod.owner_uid, pod.labels, pod.annotations, pod.reason) == ("bad", "o", {"a": "b"}, {"e": "1"}, "Unreadable")
+
+
+@pytest.mark.parametrize("odd", [b'"labels":["a"]', b'"annotations":{"a":5}', b'"ownerReferences":{}', b'"deletionTimestamp":5'])
+def test_nothing_is_salvaged_of_a_pod_that_may_belong_to_anybody(odd):
+    event = codec(PODS).event(b'{"type":"MODIFIED","object":{%b}}' % META.replace(b'"name"', b'%b,"name"' % odd))
+    assert event.object is None
+    assert known(event.unreadable) == BAD
+
+
 def test_of_a_pod_whose_metadata_can_be_decoded_it_is_not_known_what_it_does():
     meta = META.replace(b'"name"', b'"labels":{"a":"b"},"ownerReferences":[{"uid":"o","controller":true}],"name"')
     for rest in (b'"spec":%b' % DEEP, b'"status":{"phase":{"new":true}}'):
@@ -144,6 +159,6 @@ def test_of_a_pod_whose_metadata_can_be_decoded_it_is_not_known_what_it_does():
         )
 
 
-def test_a_pod_whose_metadata_cannot_be_decoded_is_left_out():
-    for name in ("nested deeply in managed fields", "text in place of a number", "bytes that are no UTF-8"):
+def test_a_pod_whose_labels_cannot_be_decoded_is_left_out():
+    for name in ("a list in place of labels", "bytes that are no UTF-8"):
         assert codec(PODS).event(b'{"type":"ADDED","object":%b}' % HOSTILE[name]).object is None
