@@ -184,24 +184,27 @@ class Reflector(Generic[T]):
         began, wanted = self._primitives.monotonic(), self._wanted
         with self._watching("", self._watch_time(), wanted, initial_events=True) as events:
             found: dict[tuple[str, str], T] = {}
-            unreadable: list[Unreadable] = []
+            unreadable: dict[tuple[str, str], Unreadable] = {}
             for event in events:
-                if event.unreadable is not None:
-                    unreadable.append(event.unreadable)
-                    continue
-                if event.object is None:
+                about = event.unreadable or event.object
+                if about is None:
                     break
+                place = (about.namespace, about.name)
+                unreadable.pop(place, None)
                 if event.type == "DELETED":
-                    found.pop((event.object.namespace, event.object.name), None)
-                else:
-                    found[event.object.namespace, event.object.name] = self._store.known(event.object)
+                    found.pop(place, None)
+                    continue
+                if event.unreadable is not None:
+                    unreadable[place] = event.unreadable
+                if event.object is not None:  # read, or salvaged
+                    found[place] = self._store.known(event.object)
             else:
                 if self._interrupted(wanted):
                     return
                 raise ApiError(NO_ANSWER, "Unreachable", "the watch ended before its initial events did")
             if not event.initial_events_end:
                 raise ApiError(NO_ANSWER, "Unreadable", "the server does not say where the initial events end")
-            self._replace(found.values(), unreadable, event.resource_version, began)
+            self._replace(found.values(), [*unreadable.values()], event.resource_version, began)
             self._watch_list_works = True
             self._give_up_if_older(event.resource_version, wanted)
             self._follow(events, wanted)

@@ -2,12 +2,15 @@
 
 import logging
 import threading
+from dataclasses import replace
 
 import pytest
 
 from genericjob.local import MemoryApi
+from genericjob.reconcile.codec import codec
 from genericjob.reconcile.errors import ApiError
 from genericjob.reconcile.metrics import Metrics
+from genericjob.reconcile.objects import slim_object
 from genericjob.reconcile.primitives import System
 from genericjob.reconcile.reflector import Reflector, Timings
 from genericjob.reconcile.resources import CONFIG_MAPS
@@ -39,6 +42,21 @@ def test_a_watch_list_tells_the_difference_like_any_list(api):
     rig.run()
     assert rig.verbs == ["watch-list", "watch", "watch-list"]
     assert told(rig.changes)[4:] == ["-again", "-goes", "+again", "~changes", "+comes"]
+
+
+def odd(wire):
+    raise ValueError(f"{wire.metadata.name} is odd")
+
+
+@pytest.mark.parametrize("watch_list", [False, True])
+def test_what_is_salvaged_of_an_object_is_in_the_first_state(api, watch_list):
+    put(api, "a")
+    resource = replace(MAPS, slim=odd, salvage=lambda lost, data: slim_object(codec(MAPS)._one.decode(data)))
+    reported = []
+    rig = Rig(api, nothing, nothing, resource=resource, unreadable=reported.append, watch_list=watch_list)
+    rig.run()
+    assert told(rig.changes) == ["+a"]
+    assert [lost.problem for lost in reported] == ["a is odd"]
 
 
 NOT_KNOWN = ApiError(422, "Invalid", "sendInitialEvents is forbidden for watch")
