@@ -76,7 +76,8 @@ def _pause(change: Change) -> Iterator[str]:
         yield "a pause ends that somebody wants, or is not counted"
     if new.pausedBeforeStart and (not new.paused or old.resumes or old.lastJobRestart or any(map(old.attempt, change.replicas))):
         yield "a job that has started, or is not paused, is to start for the first time"
-    if new.paused and not old.paused and not new.pausedBeforeStart and not change.had_pods and not change.created_paused:
+    started = change.had_pods or old.resumes  # who resumes may be paused again before its first pod
+    if new.paused and not old.paused and not new.pausedBeforeStart and not started and not change.created_paused:
         yield "a job that has had no pod, and was not created with runMode.pause, is to resume"
     if old.paused == new.paused and new.resumes != old.resumes:
         yield "the end of a pause is counted that has not ended"
