@@ -187,13 +187,19 @@ class Cluster(World):
         specs = self.api.get(RAW_JOBS, Key(NAMESPACE, "train"))["spec"]["replicaSpecs"]
         self.edit(replicaSpecs=[{**part, "restartPolicy": policy} for part in specs])
 
-    def add_condition(self, type: str, status: str = "True", *, name: str = "train", time: str = "2026-01-01T00:00:00Z") -> None:
-        """Another writer adds a condition of its own to the status of a job, or changes it, and leaves all others as they are."""
+    def add_condition(
+        self, type: str, status: str = "True", *, name: str = "train", time: str = "2026-01-01T00:00:00Z", message: str = ""
+    ) -> tuple[str, dict[str, Any]]:
+        """Another writer adds a condition of its own to the status of a job, or changes it, and leaves all others as they are.
+
+        Returns the UID of the job, and the condition.
+        """
         job = self.api.get(RAW_JOBS, Key(NAMESPACE, name))
         stored = job.get("status") or {}
-        new = {"type": type, "status": status, "reason": "Other", "message": "", "lastTransitionTime": time, "observedGeneration": 1}
+        new = {"type": type, "status": status, "reason": "Other", "message": message, "lastTransitionTime": time, "observedGeneration": 1}
         kept = [found for found in stored.get("conditions", ()) if found["type"] != type]
         self.api.replace_status(RAW_JOBS, Key(NAMESPACE, name), {**job, "status": {**stored, "conditions": [*kept, new]}})
+        return _uid(job), new
 
     def status(self, name: str = "train") -> GenericJobStatus:
         """Where a job stands; nothing when there is none."""

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from genericjob.reconcile.resources import Key
 from sim.chance.__main__ import main
 from sim.chance.coverage import MODES
 from sim.chance.failing import told
@@ -13,6 +14,7 @@ from sim.chance.making import schedule
 from sim.chance.report import Tally, counted, page, picture
 from sim.chance.schedules import Schedule, step
 from sim.chance.trial import play
+from sim.jobs import NAMESPACE, RAW_JOBS
 
 SEEDS = range(int(os.environ.get("SIM_SCHEDULES", "200")))
 AT_A_TIME = 20
@@ -56,6 +58,18 @@ def test_a_violation_is_seen(monkeypatch):
     monkeypatch.setattr("genericjob.jobs.decide._paused", lambda job, settled, now: None)
     steps = (step("submit", types={"worker": 1}, suspend=True), step("wait", seconds=5.0))
     assert "unexpected" in play(Schedule(1, steps)).failure
+
+
+def test_a_condition_of_another_writer_that_is_lost_is_seen():
+    def script(run):
+        run.submit(types={"worker": 1})
+        run.until(mode="Running")
+        run.condition(type="QuotaReserved", status="True")
+        job = run.api.get(RAW_JOBS, Key(NAMESPACE, "train"))
+        kept = [found for found in job["status"]["conditions"] if found["type"] != "QuotaReserved"]
+        run.api.replace_status(RAW_JOBS, Key(NAMESPACE, "train"), {**job, "status": {**job["status"], "conditions": kept}})
+
+    assert play(Schedule(1), script=script).failure.startswith("6: the condition 'QuotaReserved' of another writer is None")
 
 
 def test_a_violation_without_words_is_seen():

@@ -1,7 +1,10 @@
 """Objects that the controller cannot decode cost nobody but themselves (clause 8), and nothing is done in ignorance."""
 
+import pytest
+
 from genericjob.api.names import MANAGER
 from genericjob.reconcile.resources import EVENTS, RAW_PODS, RAW_SERVICES, Key
+from sim.hostile_bytes import EDITS, PLAIN, STRANGER, UNSALVAGEABLE
 from sim.jobs import NAMESPACE, RAW_JOBS, Cluster
 from sim.node import FOREVER, Program
 from sim.scenarios import ranks
@@ -26,8 +29,8 @@ def events(cluster, reason):
     }
 
 
-def spoil(cluster, resource, name):
-    assert cluster.undecodable.spoil(resource, Key(NAMESPACE, name))
+def spoil(cluster, resource, name, how=PLAIN):
+    assert cluster.undecodable.spoil(resource, Key(NAMESPACE, name), how)
 
 
 def test_a_job_that_cannot_be_decoded_is_told_so_and_everybody_else_is_served():
@@ -133,3 +136,49 @@ def test_a_service_that_is_deleted_while_it_cannot_be_decoded_is_made_again():
         cluster.api.delete(RAW_SERVICES, key)
         cluster.stepped.reach(lambda: cluster.api.list(RAW_SERVICES, fields=f"metadata.name={key.name}").items)
         assert cluster.api.get(RAW_SERVICES, key)["metadata"]["uid"] != before
+
+
+@pytest.mark.parametrize("how", sorted(UNSALVAGEABLE))
+def test_a_pod_whose_owner_cannot_be_read_stays_as_it_was_known_until_it_is_deleted(how):
+    with Cluster(1, ranks(other=FOREVER)) as cluster:
+        cluster.controller()
+        cluster.submit(types={"worker": 2})
+        cluster.reach_running()
+        spoil(cluster, RAW_PODS, "train-worker-1", how)
+        cluster.node.kill("train-worker-0", 0)
+        cluster.reach(lambda: cluster.status().aggregate.succeeded == 1)
+        assert cluster.status().aggregate.running == 1
+        cluster.delete_pod("train-worker-1")
+        cluster.stepped.reach(lambda: cluster.node.table.runs("train-worker-1") == 2)
+        assert cluster.node.table.runs("train-worker-0") == 1
+
+
+@pytest.mark.parametrize("how", EDITS)
+@pytest.mark.parametrize("resource", [RAW_JOBS, RAW_PODS, RAW_SERVICES], ids=lambda resource: resource.plural)
+def test_whatever_an_object_is_its_neighbours_run(resource, how):
+    with Cluster(1, ranks(other=FOREVER)) as cluster:
+        first = cluster.controller()
+        cluster.submit("odd", types={"worker": 2}, service={"ports": [{"port": 80}]})
+        cluster.reach(lambda: running(cluster, "odd"))
+        spoil(cluster, resource, "odd" if resource is RAW_JOBS else "odd-worker-1", how)
+        cluster.stepped.advance(5)
+        first.crash()
+        cluster.controller()
+        cluster.submit(types={"worker": 2})
+        cluster.stepped.reach(lambda: running(cluster))
+        assert [cluster.node.table.runs(f"odd-worker-{rank}") for rank in range(2)] == [1, 1]
+
+
+def test_an_object_without_a_name_costs_its_neighbours_nothing():
+    with Cluster(1, ranks(other=FOREVER)) as cluster:
+        first = cluster.controller()
+        cluster.submit(types={"worker": 2}, service={"ports": [{"port": 80}]})
+        cluster.reach_running()
+        for resource, name in ((RAW_JOBS, "train"), (RAW_PODS, "train-worker-0"), (RAW_SERVICES, "train-worker-0")):
+            spoil(cluster, resource, name, STRANGER)
+        cluster.stepped.advance(5)
+        first.crash()
+        cluster.controller()
+        cluster.node.kill("train-worker-0", 0)
+        cluster.reach(lambda: cluster.status().aggregate.succeeded == 1)
+        assert cluster.status().aggregate.running == 1

@@ -2,6 +2,8 @@
 
 Whether an object can be decoded depends on its bytes, and so on its version. An object is spoiled by a change, and
 mended by another one. Judges, nodes and users read the server itself, and see nothing of it.
+
+What a controller is sent instead is one of several kinds of bytes (`hostile_bytes.py`), read by the codec of the program.
 """
 
 from collections.abc import Callable, Iterator
@@ -14,15 +16,19 @@ from msgspec import structs
 from genericjob.jobs.resource import JOBS, StoredJob
 from genericjob.local.memory import MemoryApi
 from genericjob.reconcile.api import Created, Event, Page, Watch
+from genericjob.reconcile.codec import codec
 from genericjob.reconcile.errors import NO_ANSWER, UNREADABLE_OBJECT, ApiError
 from genericjob.reconcile.objects import Object, Pod, Unreadable
 from genericjob.reconcile.passing import WRITES, Call, Passing
 from genericjob.reconcile.resources import Key, Resource
+from sim.hostile_bytes import NAMELESS, PLAIN, STRANGER, hostile
 
 T = TypeVar("T")
 
 ANNOTATION = "test.dev/odd"
 PROBLEM = "it is odd"
+UNUSUAL = "\x1b[2J\u2028\u202e\ufffd\U0001f600"
+"""Text that is valid, and that no program expects in metadata."""
 
 
 class Undecodable(Passing):
@@ -30,27 +36,27 @@ class Undecodable(Passing):
 
     def __init__(self, api: MemoryApi) -> None:
         super().__init__(api)
-        self._spoiled: dict[str, list[tuple[int, int | None]]] = {}
-        """First version that cannot be decoded, and the first that can be again, by UID."""
+        self._spoiled: dict[str, list[tuple[int, int | None, str]]] = {}
+        """First version that cannot be decoded, the first that can be again, and how it is spoiled, by UID."""
         self._open: dict[str, tuple[Resource[Any], Key]] = {}
 
-    def spoil(self, resource: Resource[Any], key: Key) -> bool:
+    def spoil(self, resource: Resource[Any], key: Key, how: str = PLAIN) -> bool:
         """Change an object so that it cannot be decoded any more; returns whether it was there."""
         try:
-            meta = self.api.patch(resource, key, {"metadata": {"annotations": {ANNOTATION: "yes"}}})["metadata"]
+            meta = self.api.patch(resource, key, {"metadata": {"annotations": {ANNOTATION: f"{how} {UNUSUAL}"}}})["metadata"]
         except ApiError:
             return False
         if meta["uid"] not in self._open:
             self._open[meta["uid"]] = resource, key
-            self._spoiled.setdefault(meta["uid"], []).append((int(meta["resourceVersion"]), None))
+            self._spoiled.setdefault(meta["uid"], []).append((int(meta["resourceVersion"]), None, how))
         return True
 
     def mend(self) -> None:
         """Change all of them again, so that they can be decoded."""
         for uid, (resource, key) in list(self._open.items()):
-            first, _ = self._spoiled[uid].pop()
+            first, _, how = self._spoiled[uid].pop()
             version = self._changed_back(resource, key, uid)
-            self._spoiled[uid].append((first, version))
+            self._spoiled[uid].append((first, version, how))
             del self._open[uid]
 
     def _changed_back(self, resource: Resource[Any], key: Key, uid: str) -> int | None:
@@ -76,24 +82,39 @@ class Undecodable(Passing):
         return cast(T, Created(found, answer.warnings) if isinstance(answer, Created) else found)
 
     def _page(self, page: Page[Any], resource: Resource[Any]) -> Page[Any]:
-        read = [self._read(item, resource) for item in page.items]
+        read = [each for item in page.items for each in self._found(item, resource)]
         items, unreadable = [item for item, _ in read if item is not None], [lost for _, lost in read if lost is not None]
         return structs.replace(page, items=items, unreadable=unreadable)
 
-    def event(self, event: Event[Any], resource: Resource[Any]) -> Event[Any]:
-        """An event as a controller reads it."""
-        found, lost = self._read(event.object, resource)
-        return event if lost is None else structs.replace(event, object=found, unreadable=lost)
+    def events(self, event: Event[Any], resource: Resource[Any]) -> Iterator[Event[Any]]:
+        """An event as a controller reads it, and the one of a stranger beside it if there is one."""
+        for found, lost in self._found(event.object, resource):
+            if lost is None:
+                yield event if found is event.object else structs.replace(event, object=found)
+            else:
+                yield structs.replace(event, object=found, unreadable=lost, resource_version=lost.resource_version)
+
+    def _found(self, found: Any, resource: Resource[Any]) -> Iterator[tuple[Any, Unreadable | None]]:
+        """An object as it is read, and before it a stranger of which nothing can be read."""
+        if isinstance(found, Object) and self._how(found) == STRANGER:
+            yield codec(resource).read(NAMELESS)
+            yield found, None
+        else:
+            yield self._read(found, resource)
 
     def _read(self, found: Any, resource: Resource[Any]) -> tuple[Any, Unreadable | None]:
-        if not isinstance(found, Object) or not self._is_odd(found):
+        how = self._how(found) if isinstance(found, Object) else None
+        if how in (None, STRANGER):
             return found, None
+        if how != PLAIN:
+            return codec(resource).read(hostile(found, how))
         lost = Unreadable(found.namespace, found.name, found.uid, found.resource_version, PROBLEM)
         return _salvaged(found, lost), lost
 
-    def _is_odd(self, found: Object) -> bool:
+    def _how(self, found: Object) -> str | None:
         version = int(found.resource_version)
-        return any(first <= version and (end is None or version < end) for first, end in self._spoiled.get(found.uid, ()))
+        spoiled = self._spoiled.get(found.uid, ())
+        return next((how for first, end, how in spoiled if first <= version and (end is None or version < end)), None)
 
 
 def _salvaged(found: Object, lost: Unreadable) -> Object | None:
@@ -120,7 +141,7 @@ class _Stream:
         return self._watch.resource_version
 
     def __iter__(self) -> Iterator[Event[Any]]:
-        return (self._api.event(event, self._resource) for event in self._watch)
+        return (read for event in self._watch for read in self._api.events(event, self._resource))
 
     def close(self) -> None:
         """End the stream."""

@@ -289,3 +289,23 @@ def a_pod_that_has_ended_and_cannot_be_decoded_stays(run: Run) -> None:
     run.until(mode="Running")
     run.spoil(resource="pods", name="train-worker-0", seconds=1.0)
     run.wait(seconds=0.0)
+
+
+@found(313)
+def a_pod_with_odd_finalizers_belongs_to_its_gang(run: Run) -> None:
+    """The successor could not read the pod's finalizers, took the pod for gone, and started the whole gang again."""
+    run.submit(types={"worker": 3}, restart={"scope": "Job"})
+    run.wait(seconds=0.0)
+    run.spoil(resource="pods", name="train-worker-2", seconds=1.0, how="no text")
+    run.switch()
+    run.wait(seconds=0.0)
+
+
+@found(733)
+def a_job_that_resumes_is_paused_again_before_its_first_pod(run: Run) -> None:
+    """A mistake of the model: it took the job for one that had not started, which a resume has counted."""
+    run.submit(types={"worker": 1}, scheduler={"t9kScheduler": {}}, runMode={"pause": {"enabled": True}})
+    run.until(mode="Running")
+    run.edit(runMode={"pause": {"enabled": False}})
+    run.until(mode="Resuming")
+    run.edit(runMode={"pause": {"enabled": True}})

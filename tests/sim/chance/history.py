@@ -19,6 +19,7 @@ from genericjob.reconcile.resources import Key
 from sim.chance.facts import Change, End, Past, Side, Try
 from sim.chance.model import complaints
 from sim.contract import ENDED, Contract, attempt, attempts, disrupted, ended, epoch, rank_of
+from sim.jobs import NAMESPACE
 from sim.node import PODS
 
 
@@ -37,6 +38,8 @@ class Oracle(Contract):
         """Clean-up policies that a job has, or had, by its UID: a controller may not have heard of the last one yet."""
         self._late: set[Try] = set()
         """Tries whose pods may still be made by a write that nobody expects any more."""
+        self._hidden: set[str] = set()
+        """UIDs of the pods whose owners controllers could not read, at some time."""
         self._begin()
 
     def _begin(self) -> None:
@@ -60,6 +63,14 @@ class Oracle(Contract):
             if change.object is not None:
                 policy = msgspec.json.decode(change.object.spec).get("cleanUpPolicy", "None")
                 self._wishes.setdefault(change.object.uid, set()).add(policy)
+
+    def hide(self, name: str, *, entirely: bool) -> None:
+        """A pod cannot be decoded any more. Who begins to lead then takes one whose owner cannot be read for one that is gone."""
+        self.past.unreadable = True
+        pod = self._found(PODS, Key(NAMESPACE, name))
+        if entirely and pod is not None:
+            self._hidden.add(pod.uid)
+            self.past.gone.add(Try(pod.owner_uid, pod.name, epoch(pod), attempt(pod)))
 
     def expect(self, call: Call) -> None:
         """A write arrives that nobody expects any more. Its rank may have ended meanwhile, and now it runs once more."""
@@ -91,6 +102,9 @@ class Oracle(Contract):
 
     def _came_late(self, pod: Pod) -> bool:
         return Try(pod.owner_uid, pod.name, epoch(pod), attempt(pod)) in self._late
+
+    def _is_blind_to(self, pod: Pod) -> bool:
+        return pod.uid in self._hidden
 
     def _is_late(self, meta: dict[str, Any]) -> bool:
         return _try(meta) in self._late

@@ -5,13 +5,17 @@ from random import Random
 from typing import Any, TypeVar
 
 from sim.chance.schedules import Schedule, Step, step
+from sim.hostile_bytes import KINDS
 from sim.node import FOREVER, Program
+from sim.undecodable import UNUSUAL
 
 T = TypeVar("T")
 
 EPISODES, STORM = (2, 7), (8, 14)
 CODES = (0, 0, 1, 3, 42, 137)
 MOMENTS = (0.0, 0.01, 0.05, 0.2, 0.5, 1.0, 2.0, 3.0, 5.0, 8.0, 12.0)
+CONDITIONS = ("QuotaReserved", "example.com/Seen", f"example.com/{UNUSUAL}", "running")
+"""Types of other writers, some of which look like ours."""
 ELECTION = (5.0, 18.0, 30.0)
 """Moments in which a lease may change hands."""
 
@@ -165,6 +169,8 @@ class _Making:
             (2, lambda: ([], "Running")),
             (1, lambda: ([step("install")], "")),
             (1, lambda: ([self._condition()], "")),
+            (0.7, lambda: ([self._flips()], "")),
+            (0.5, lambda: ([self._intruder()], "")),
         )
         return self._one_of(pick)
 
@@ -174,8 +180,16 @@ class _Making:
     def _condition(self) -> Step:
         """Of another writer; the year 0 passes the server's schema, and Python cannot represent it."""
         time = self._random.choice(("2026-01-01T00:00:00Z", "2026-01-01T08:00:00.123456789+08:00", "0000-01-01T00:00:00Z"))
-        type, status = self._random.choice(("QuotaReserved", "example.com/Seen")), self._random.choice(("True", "False", "maybe"))
-        return step("condition", name=self._name, type=type, status=status, time=time)
+        type, status = self._random.choice(CONDITIONS), self._random.choice(("True", "False", "maybe"))
+        message = self._random.choice(("", UNUSUAL, "long " * 400))
+        return step("condition", name=self._name, type=type, status=status, time=time, message=message)
+
+    def _flips(self) -> Step:
+        times, every = self._random.choice((2, 5, 8)), self._random.choice((0.01, 0.3, 1.0, 4.0))
+        return step("flip", name=self._name, times=times, every=every, type=self._random.choice(CONDITIONS))
+
+    def _intruder(self) -> Step:
+        return step("intrude", resource=self._random.choice(("pods", "pods", "services")), name=self._pod())
 
     def _change(self) -> Step:
         pick: tuple[tuple[float, Callable[[], Step]], ...] = (
@@ -243,7 +257,8 @@ class _Making:
     def _spoil(self) -> Step:
         resource = self._random.choice(("genericjobs", "genericjobs", "pods", "pods", "services"))
         name = self._name if resource == "genericjobs" else self._pod()
-        return step("spoil", resource=resource, name=name, seconds=self._random.choice((0.5, 3.0, 10.0, 30.0)))
+        how = self._random.choice(KINDS[resource])
+        return step("spoil", resource=resource, name=name, seconds=self._random.choice((0.5, 3.0, 10.0, 30.0)), how=how)
 
     def _loss(self) -> Step:
         """One of the ways to lose a lease, or nearly."""

@@ -6,8 +6,10 @@ does nothing. So a schedule stays one when it is made smaller.
 
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any, Literal
 
+from genericjob.api.names import ATTEMPT_ANNOTATION, COMPONENT, COMPONENT_LABEL, EPOCH_ANNOTATION, JOB_LABEL
 from genericjob.api.spec import parse
 from genericjob.jobs.podgroups import POD_GROUPS
 from genericjob.reconcile.api import Propagation
@@ -20,8 +22,10 @@ from sim.chance.coverage import mode_of
 from sim.chance.hostile import Hostile
 from sim.chance.schedules import Schedule
 from sim.chance.trouble import ERRORS, RESOURCES
+from sim.hostile_bytes import PLAIN, UNSALVAGEABLE
 from sim.jobs import NAMESPACE, RAW_JOBS
 from sim.node import FOREVER, Program
+from sim.undecodable import UNUSUAL
 
 LIMIT = 30_000
 """Steps of the scheduler; a run that takes more of them without any time passing is one without end."""
@@ -34,6 +38,8 @@ class Run(Controllers):
 
     def __init__(self, schedule: Schedule) -> None:
         self.schedule = schedule
+        self.others: dict[tuple[str, str], dict[str, Any]] = {}
+        """What other writers have stored last, by the UID of the job and the type of the condition."""
         super().__init__(Hostile(schedule.seed, self._program), schedule.latency)
 
     # -------------------------------------------------------------------------------------------- users
@@ -80,7 +86,28 @@ class Run(Controllers):
         """Another writer, such as a queueing system, stores a condition of its own."""
         self._hit("condition of others", name)
         with suppress(ApiError):
-            self.cluster.add_condition(name=name, **condition)
+            job, stored = self.cluster.add_condition(name=name, **condition)
+            self.others[job, stored["type"]] = stored
+
+    def flip(self, name: str = "train", times: int = 4, every: float = 1.0, type: str = "QuotaReserved") -> None:
+        """Another writer changes its mind about its condition again and again."""
+        for number in range(times):
+            change = partial(self.condition, name=name, type=type, status=("True", "False")[number % 2])
+            self.cluster.agenda.after(every * number, change)
+
+    def intrude(self, resource: str, name: str) -> None:
+        """Another writer creates an object under the name and with the labels of one of ours, and with senseless annotations."""
+        self._hit(f"{resource} of others", name)
+        job = name.rsplit("-", 2)[0]
+        meta = {
+            "name": name,
+            "labels": {COMPONENT_LABEL: COMPONENT, JOB_LABEL: job},
+            "annotations": {EPOCH_ANNOTATION: "9" * 30, ATTEMPT_ANNOTATION: "-1", "test.dev/odd": UNUSUAL},
+        }
+        pod = {"containers": [{"name": "main", "image": "i"}]}
+        spec = pod if resource == "pods" else {"clusterIP": "None", "ports": [{"port": 80}]}
+        with suppress(ApiError):
+            self.api.create(RESOURCES[resource], {"metadata": meta, "spec": spec}, NAMESPACE)
 
     def install(self) -> None:
         """An administrator installs the T9k scheduler."""
@@ -146,11 +173,12 @@ class Run(Controllers):
         for found in self.controllers:
             found.reading = seconds
 
-    def spoil(self, resource: str, name: str, seconds: float) -> None:
+    def spoil(self, resource: str, name: str, seconds: float, how: str = PLAIN) -> None:
         """An object becomes one that controllers cannot decode, for a while."""
-        if self.cluster.undecodable.spoil(RESOURCES[resource], Key(NAMESPACE, name)):
+        if self.cluster.undecodable.spoil(RESOURCES[resource], Key(NAMESPACE, name), how):
             self._hit(f"{resource} unreadable", name)
-            self.cluster.oracle.past.unreadable |= resource == "pods"
+            if resource == "pods":
+                self.cluster.oracle.hide(name, entirely=how in UNSALVAGEABLE)
             self.cluster.agenda.after(seconds, self.cluster.undecodable.mend)
 
     # -------------------------------------------------------------------------------------------- streams

@@ -1,5 +1,8 @@
 """Where jobs must have come to when all is healed and time has passed."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import msgspec
 
 from genericjob.api.names import FINAL_PHASES
@@ -36,8 +39,16 @@ def settle(run: Run) -> None:
     at_rest(run.api)
     pods = list(run.api.list(PODS).items)
     for job in run.api.list(JOBS).items:
+        _keeps_conditions(job, {type: stored for (uid, type), stored in run.others.items() if uid == job.uid})
         services = {found.name for found in run.api.list(SERVICES).items if found.owner_uid == job.uid}
         _belongs(job, [pod for pod in pods if pod.owner_uid == job.uid], services)
+
+
+def _keeps_conditions(job: StoredJob, stored: Mapping[str, Any]) -> None:
+    """Those of other writers are as they were stored last."""
+    found = {each["type"]: each for each in msgspec.json.decode(job.status).get("conditions", ())} if stored else {}
+    for type, condition in stored.items():
+        assert found.get(type) == condition, f"6: the condition {type!r} of another writer is {found.get(type)}, and was {condition}"
 
 
 def _belongs(job: StoredJob, pods: list[Pod], services: set[str]) -> None:
