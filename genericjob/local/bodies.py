@@ -134,11 +134,14 @@ _MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)")
 
 
 def _without_nulls(found: dict[str, Any]) -> dict[str, Any]:
-    """Null counts as absent, and as the empty string in labels and annotations."""
+    """Null counts as absent, and as an empty value in labels, annotations, finalizers and owners."""
     kept = {name: value for name, value in found.items() if value is not None}
     for name in ("labels", "annotations"):
         if isinstance(kept.get(name), dict):
             kept[name] = {key: "" if value is None else value for key, value in kept[name].items()}
+    for name, empty in (("finalizers", ""), ("ownerReferences", {})):
+        if isinstance(kept.get(name), list):
+            kept[name] = [empty if value is None else value for value in kept[name]]
     return kept
 
 

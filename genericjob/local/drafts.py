@@ -8,7 +8,7 @@ first.
 """
 
 import math
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -26,6 +26,9 @@ class OwnerReference(msgspec.Struct, rename="camel", omit_defaults=True):
     block_owner_deletion: bool | None = None
 
 
+_Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+
+
 class Meta(msgspec.Struct, rename="camel", omit_defaults=True):
     """An object's metadata; what is empty is not written, as on the real server."""
 
@@ -34,10 +37,10 @@ class Meta(msgspec.Struct, rename="camel", omit_defaults=True):
     generate_name: str = ""
     namespace: str = ""
     uid: str = ""
-    generation: int = 0
+    generation: _Int64 = 0
     creation_timestamp: str | None = None
     deletion_timestamp: str | None = None
-    deletion_grace_period_seconds: int | None = None
+    deletion_grace_period_seconds: _Int64 | None = None
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
     owner_references: list[OwnerReference] = []

@@ -152,10 +152,15 @@ def _label_problems(labels: Mapping[str, str]) -> Iterator[Cause]:
 
 def _annotation_problems(annotations: Mapping[str, str]) -> Iterator[Cause]:
     for key in annotations:
-        if why := qualified(key.lower()):
+        if why := qualified(_lower(key)):
             yield wrong("metadata.annotations", key, why)
     if sum(len(key.encode()) + len(value.encode()) for key, value in annotations.items()) > _ANNOTATIONS_LIMIT:
         yield Cause("metadata.annotations", f"Too long: may not be more than {_ANNOTATIONS_LIMIT} bytes", "FieldValueTooLong")
+
+
+def _lower(key: str) -> str:
+    """Lower case as the server has it, one character for each: Python makes two of U+0130."""
+    return key.replace("\u0130", "i").lower()
 
 
 def _owner_problems(owners: Sequence[OwnerReference]) -> Iterator[Cause]:
