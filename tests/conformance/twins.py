@@ -11,12 +11,26 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from conformance.kinds import NODE
-from conformance.sending import KINDS, OTHER_UID, bodies, build, changes, conditions, kinds, names, operations
+from conformance.sending import (
+    KINDS,
+    OTHER_UID,
+    bodies,
+    build,
+    changes,
+    conditions,
+    kinds,
+    names,
+    operations,
+    raw,
+    with_bytes,
+)
 from genericjob.reconcile.errors import ApiError
 from genericjob.reconcile.resources import RAW_PODS, Key
 
 LAST_NAME = "zzz"
 """Created in every kind at the very end: when a watch has told it, it has told everything."""
+
+EMPTY = {"labels": {"x": "1"}, "finalizers": None, "spec": {}, "status": None, "word": "x"}
 
 
 class Sighting(NamedTuple):
@@ -180,6 +194,17 @@ class Twins(RuleBasedStateMachine):
             subresource = ""
         self.both(kind, lambda side: side.api.patch(KINDS[kind], side.key(name), patch, subresource=subresource))
 
+    @rule(sent=raw(), name=names, patched=st.booleans())
+    def send_bytes(self, sent: tuple[str, tuple[str, ...], bytes], name: str, patched: bool) -> None:
+        kind, place, value = sent
+
+        def act(side: Side) -> Any:
+            if patched:
+                return side.api.patch(KINDS[kind], side.key(name), with_bytes({}, place, value))
+            return side.api.create(KINDS[kind], with_bytes(build(kind, name, EMPTY), place, value), side.namespace).object
+
+        self.both(kind, act)
+
     @rule(kind=kinds, name=names, uid=conditions, version=conditions, grace=st.sampled_from([None, 0, 1, 30]))
     def delete(self, kind: str, name: str, uid: str, version: str, grace: int | None) -> None:
         def act(side: Side) -> Any:
@@ -237,10 +262,9 @@ class Twins(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         """Compare the streams."""
-        empty = {"labels": {"x": "1"}, "finalizers": None, "spec": {}, "status": None, "word": "x"}
         for kind, resource in KINDS.items():
             for side in self.sides:
-                side.api.create(resource, build(kind, LAST_NAME, empty), side.namespace)
+                side.api.create(resource, build(kind, LAST_NAME, EMPTY), side.namespace)
         try:
             for kind in KINDS:
                 memory, server = (told(side, kind, side.watches[kind]) for side in self.sides)
