@@ -17,7 +17,9 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from genericjob.api import ranges, spec
-from genericjob.jobs.resource import JOBS, UnreadableStatusError, read_status
+from genericjob.api.spec import InvalidSpecError
+from genericjob.jobs.conditions import of_others
+from genericjob.jobs.resource import JOBS, Reader, UnreadableStatusError, read_status, reported_as
 from genericjob.reconcile.access import from_kubeconfig
 from genericjob.reconcile.codec import codec
 from genericjob.reconcile.errors import ApiError
@@ -252,13 +254,46 @@ POD = {
         "initContainerStatuses": [{"name": "first", "state": {"waiting": {"reason": "x"}}}],
     },
 }
-LINES = (
-    st.binary()
-    | near({"type": "ADDED", "object": POD}).map(msgspec.json.encode)
-    | st.tuples(near({"type": "MODIFIED", "object": POD}).map(msgspec.json.encode), st.integers(0, 400), st.binary(max_size=3)).map(
-        lambda made: made[0][: made[1]] + made[2] + made[0][made[1] + 1 :]
+SERVICE = {
+    "metadata": POD["metadata"],
+    "spec": {
+        "clusterIP": "None",
+        "ports": [{"name": "http", "port": 80, "targetPort": "web", "protocol": "TCP"}],
+        "selector": {"a": "b"},
+        "type": "ClusterIP",
+    },
+    "status": {"loadBalancer": {"ingress": [{"ip": "10.0.0.1"}]}},
+}
+CONDITION = {
+    "type": "Initialized",
+    "status": "True",
+    "reason": "Created",
+    "message": "",
+    "lastTransitionTime": "2026-01-01T00:00:00Z",
+    "observedGeneration": 1,
+}
+JOB = {
+    "metadata": {**POD["metadata"], "finalizers": ["test.dev/hold"], "managedFields": [{"manager": "m", "fieldsV1": {"f:spec": {"f:suspend": True}}}]},
+    "spec": SPEC,
+    "status": {**STATUS, "conditions": [CONDITION, {**CONDITION, "type": "QuotaReserved"}]},
+}
+
+
+def lines(shape):
+    """Lines of a watch with objects like this one, some of them with a few bytes exchanged."""
+    line = near({"type": "MODIFIED", "object": shape}).map(msgspec.json.encode)
+    return (
+        st.binary()
+        | line
+        | st.tuples(line, st.integers(0, 400), st.binary(max_size=3)).map(
+            lambda made: made[0][: made[1]] + made[2] + made[0][made[1] + 1 :]
+        )
     )
-)
+
+
+LINES = lines(POD)
+WATCHED = {"jobs": (JOBS, JOB), "pods": (PODS, POD), "services": (SERVICES, SERVICE)}
+"""What the controller watches, and an object of each as the server sends it."""
 
 
 @fuzzed
@@ -275,7 +310,17 @@ LINES = (
 @example(line=b'{"type":"ADDED","object":null}')
 @example(line=b'{"type":"ADDED","object":{"metadata":{"resourceVersion":5}}}')
 def test_a_line_of_a_watch_is_an_event_or_an_error(resource, line):
-    reader = codec(resource)
+    is_read_or_refused(codec(resource), line)
+
+
+@fuzzed
+@pytest.mark.parametrize(("resource", "likely"), [(resource, lines(shape)) for resource, shape in WATCHED.values()], ids=WATCHED)
+@given(data=st.data())
+def test_a_line_about_what_is_watched_is_an_event_or_an_error(resource, likely, data):
+    is_read_or_refused(codec(resource), data.draw(likely))
+
+
+def is_read_or_refused(reader, line):
     for read in (reader.event, reader.one, reader.page):
         with bounded(len(line)):
             outcome(partial(read, line), ApiError)
@@ -292,7 +337,19 @@ def buried(made):
     return msgspec.json.encode(body).replace(b'"@"', b"[" * depth + b"]" * depth)
 
 
-OBJECTS = st.tuples(JSON | near(POD), DEPTHS, st.sampled_from(["spec", "status", "x"])).map(buried)
+def objects(shape):
+    """JSON of objects like this one, some of them with bytes that are no text, and with deep values in the place of a part."""
+    whole = st.tuples(JSON | near(shape), DEPTHS, st.sampled_from(["metadata", "spec", "status", "x"])).map(buried)
+    return whole | st.tuples(whole, TEXTS).map(lambda made: made[0].replace(*made[1]))
+
+
+TEXTS = st.tuples(
+    st.sampled_from([b'"p"', b'"u"', b'"7"', b'"Running"', b'"worker"', b'"http"', b'"QuotaReserved"', b'"type"', b'"name"', b"1"]),
+    st.sampled_from(
+        [b'"\xff\xfe"', b'"\xc0\x80"', b'"\xed\xa0\x80"', b'"\\ud800"', b'"\\u0000"', b"36893488147419103232", b"1e400", b"-0.0"]
+    ),
+)
+OBJECTS = objects(POD)
 
 
 @fuzzed
@@ -305,11 +362,31 @@ OBJECTS = st.tuples(JSON | near(POD), DEPTHS, st.sampled_from(["spec", "status",
 @example(odd=b'{"metadata":{"name":"p","uid":"u","resourceVersion":"7","labels":[],"ownerReferences":{},"finalizers":5}}')
 def test_whatever_an_object_is_all_others_of_its_page_and_stream_are_read(resource, odd):
     """ONE TENANT'S OBJECT IS NOT ANOTHER'S TROUBLE (clause 8)."""
-    reader, good = codec(resource), msgspec.json.encode(GOOD)
+    costs_only_itself(codec(resource), odd)
+
+
+@fuzzed
+@pytest.mark.parametrize(("resource", "likely"), [(resource, objects(shape)) for resource, shape in WATCHED.values()], ids=WATCHED)
+@given(data=st.data())
+def test_whatever_becomes_of_what_is_watched_all_others_of_its_page_and_stream_are_read(resource, likely, data):
+    odd = data.draw(likely)
+    costs_only_itself(codec(resource), odd)
+    found, _ = codec(resource).read(odd)
+    if resource is JOBS and found is not None:
+        with bounded(len(odd), factor=20_000):
+            outcome(lambda: Reader().read(found), (InvalidSpecError, UnreadableStatusError))
+            outcome(lambda: reported_as(found), ())
+            of_others(found.status)
+
+
+def costs_only_itself(reader, odd):
+    good = msgspec.json.encode(GOOD)
     expected = reader.one(good)
     with bounded(len(odd)):
+        events = [reader.event(b'{"type":"ADDED","object":%b}' % each) for each in (good, odd, good)]
         page = reader.page(b'{"metadata":{"resourceVersion":"9","continue":"t"},"items":[%b,%b,%b]}' % (good, odd, good))
         event = reader.event(b'{"type":"MODIFIED","object":%b}' % odd)
+    assert [event.object for event in events[::2]] == [expected, expected]
     assert (page.items[0], page.items[-1]) == (expected, expected)
     assert (page.resource_version, page.continue_token) == ("9", "t")
     assert 2 <= len(page.items) <= 3
