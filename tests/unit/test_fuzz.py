@@ -273,7 +273,7 @@ CONDITION = {
     "observedGeneration": 1,
 }
 JOB = {
-    "metadata": {**POD["metadata"], "finalizers": ["test.dev/hold"], "managedFields": [{"manager": "m", "fieldsV1": {"f:spec": {"f:suspend": True}}}]},
+    "metadata": {**POD["metadata"], "finalizers": ["test.dev/hold"], "managedFields": [{"manager": "m", "fieldsV1": {"f:spec": "x"}}]},
     "spec": SPEC,
     "status": {**STATUS, "conditions": [CONDITION, {**CONDITION, "type": "QuotaReserved"}]},
 }
