@@ -16,6 +16,7 @@ from conformance.sending import (
     KINDS,
     ODD_STATUSES,
     OTHER_UID,
+    OWN,
     bodies,
     build,
     changes,
@@ -166,6 +167,8 @@ class Twins(RuleBasedStateMachine):
     @rule(kind=kinds, name=names, body=bodies(), version=conditions)
     def replace_status(self, kind: str, name: str, body: dict[str, Any], version: str) -> None:
         status = {"phase": {"x": "Running", "y": "Failed", "z": "Pending"}[body["word"]]} if kind == "Pod" else body["status"]
+        if kind not in OWN and is_odd(status):
+            status = None  # of the statuses of built-in kinds the memory API knows the outline: it does not read what is in conditions
 
         def act(side: Side) -> Any:
             # A REAL SERVER NOTES WHO WRITES WHICH FIELD, even where the write is ignored, and may count that as a change.
@@ -303,7 +306,12 @@ def ignored(kind: str, status: Any) -> bool:
 
     A real server then forgets who wrote which field, which counts as a change that others cannot see.
     """
-    return kind == "Widget" and json.dumps(status) in map(json.dumps, ODD_STATUSES)
+    return kind == "Widget" and is_odd(status)
+
+
+def is_odd(status: Any) -> bool:
+    """Whether a status is one of the odd ones."""
+    return json.dumps(status) in map(json.dumps, ODD_STATUSES)
 
 
 def told(side: Side, kind: str, watcher: Any) -> list[Any]:
