@@ -23,7 +23,7 @@ from genericjob.reconcile.store import Change
 from genericjob.reconcile.writer import Writer
 
 from .bodies import Bodies, Host
-from .controller import OWNER, JobController
+from .controller import OWNER, JobController, owner_key
 from .departures import Departures
 from .resource import JOBS, PODS, SERVICES, StoredJob
 from .sweeping import Sweeper
@@ -209,4 +209,4 @@ def _hidden(change: Change[Pod]) -> bool:
 
 
 def _owner(found: Object) -> str:
-    return found.owner_uid
+    return owner_key(found.namespace, found.owner_uid) if found.owner_uid else ""

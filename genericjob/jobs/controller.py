@@ -41,12 +41,17 @@ from .status import MESSAGE_LIMIT, shortened, troubled
 log = logging.getLogger(__name__)
 
 OWNER = "owner"
-"""The index of pods and services by the UID of their job."""
+"""The index of pods and services by namespace and UID of their job."""
 
 STALE = 1.0
 """Seconds after which a job whose cache lags is looked at again; the event that is waited for comes first, usually within milliseconds."""
 SOON = 0.05
 """The shortest wait for a moment to come; clocks and sleeps are not exact."""
+
+
+def owner_key(namespace: str, uid: str) -> str:
+    """Return the value of an owner in the index: WITH THE NAMESPACE, because users of another one may forge the UID (clause 2)."""
+    return f"{namespace}/{uid}"
 
 
 class JobController:
@@ -143,9 +148,10 @@ class JobController:
     def _observe(self, job: Job) -> Observation:
         uid, namespace = job.identity.uid, job.identity.namespace
         # PODS FIRST: one that goes between the two reads is then seen twice, and not not at all.
-        pods = self._pods.by(OWNER, uid, namespace=namespace)
-        departed = self._departures.of(uid)
-        services = self._services.by(OWNER, uid, namespace=namespace) if job.spec.service else ()
+        owner = owner_key(namespace, uid)
+        pods = self._pods.by(OWNER, owner, namespace=namespace)
+        departed = tuple(pod for pod in self._departures.of(uid) if pod.namespace == namespace)
+        services = self._services.by(OWNER, owner, namespace=namespace) if job.spec.service else ()
         seen = observe(job, pods, services=services, departed=departed)
         if departed:
             settled = frozenset(pod.uid for pod in departed) - unaccounted(job, seen) - {pod.uid for pod in pods}

@@ -5,9 +5,10 @@ import pytest
 
 from e2e.apart import apart
 from e2e.jobs import a_job, replicas
+from genericjob.api.names import EPOCH_ANNOTATION
 from genericjob.jobs.resource import JOBS, reported_as
 from genericjob.reconcile.errors import ApiError
-from genericjob.reconcile.resources import EVENTS, Key
+from genericjob.reconcile.resources import EVENTS, RAW_PODS, Key
 from harness.clusters import eventually
 from harness.commands import Program
 from harness.definitions import GENERIC_JOBS
@@ -148,3 +149,24 @@ def test_commands_describe_and_delete_what_cannot_be_read(world, leader, gj):
     with pytest.raises(ApiError) as caught:
         world.api.get(JOBS, Key(namespace, "odd"))
     assert caught.value.not_found
+
+
+def test_objects_of_another_namespace_that_name_the_uid_of_a_job_are_none_of_its_own(world, leader):
+    """Of the kind Foo nobody knows whether it exists, so the garbage collector leaves such objects alone."""
+    job = world.submit(world.namespace(), "train", 2, failureRules=[{"worker": [0]}])
+    world.run(job)
+    job.becomes("Running")
+    pod, evil = world.api.get(RAW_PODS, job.pod(0)), world.namespace()
+    owner = {"apiVersion": "evil.test/v1", "kind": "Foo", "name": "x", "uid": job.body["metadata"]["uid"], "controller": True}
+    for name, epoch in (("train-worker-0", "0"), ("x", "7")):
+        annotations = pod["metadata"]["annotations"] | {EPOCH_ANNOTATION: epoch}
+        meta = {"name": name, "labels": pod["metadata"]["labels"], "annotations": annotations, "ownerReferences": [owner]}
+        spec = {"schedulerName": "nobody", "containers": [{"name": "main", "image": "app:1"}]}
+        world.api.create(RAW_PODS, {"metadata": meta, "spec": spec}, evil)
+        patch = {"status": {"phase": "Failed", "reason": "Forged"}}
+        world.api.request("PATCH", RAW_PODS.path(evil, name, "status"), body=patch, content="application/merge-patch+json")
+    world.neighbour()  # the controller has seen all that came before
+    assert (job.phase, job.status.get("epoch", 0)) == ("Running", 0)
+    assert set(job.keys) <= world.running(job.key.namespace)
+    world.end(job.keys).kept()
+    job.becomes("Succeeded")

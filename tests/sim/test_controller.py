@@ -4,10 +4,10 @@ from itertools import pairwise
 
 import pytest
 
-from genericjob.api.names import CONDITION_TYPES, MANAGER
+from genericjob.api.names import CONDITION_TYPES, EPOCH_ANNOTATION, MANAGER
 from genericjob.jobs import applying
 from genericjob.reconcile.errors import ApiError
-from genericjob.reconcile.resources import RAW_PODS, Key
+from genericjob.reconcile.resources import NAMESPACES, RAW_PODS, RAW_SERVICES, Key
 from sim.jobs import NAMESPACE, RAW_JOBS, Cluster
 from sim.node import FOREVER, Program
 from sim.scenarios import TRAIN, ranks
@@ -260,3 +260,32 @@ def test_a_job_that_waits_for_its_predecessor_asks_once_per_pod_that_goes():
         assert api.writes - before < 150  # twenty creates, and a few tries for each pod that goes
         uid = cluster.api.get(RAW_JOBS, TRAIN)["metadata"]["uid"]
         assert {pod["metadata"]["ownerReferences"][0]["uid"] for pod in cluster.api.list(RAW_PODS).items} == {uid}
+
+
+@pytest.mark.parametrize("kind", ["Foo", "GenericJob"])
+def test_objects_of_another_namespace_that_name_the_uid_of_a_job_are_none_of_its_own(kind):
+    """Whoever may create pods anywhere could end, restart or blind the jobs of others."""
+    with forever() as cluster:
+        cluster.api.create(NAMESPACES, {"metadata": {"name": "evil"}})
+        cluster.controller()
+        cluster.submit(types={"worker": 2}, service={"ports": [{"port": 1}]}, failureRules=[{"worker": [0]}])
+        cluster.reach_running()
+        (pod,) = (each for each in cluster.api.list(RAW_PODS).items if each["metadata"]["name"] == "train-worker-0")
+        meta = pod["metadata"]
+        owner = {**meta["ownerReferences"][0], "kind": kind, "name": "x"}
+        for name, epoch in (("train-worker-0", "0"), ("train-worker-1", "7"), ("x", "9")):
+            forged = {"name": name, "labels": meta["labels"], "annotations": {**meta["annotations"], EPOCH_ANNOTATION: epoch}}
+            body = {"metadata": {**forged, "ownerReferences": [owner], "finalizers": ["evil.test/hold"]}, "spec": pod["spec"]}
+            made = cluster.api.create(RAW_PODS, body, "evil").object
+            cluster.node._seen.add(made["metadata"]["uid"])  # no program runs in it: the test says how it ends
+            code = {"name": "main", "state": {"terminated": {"exitCode": 1}}}
+            status = {"phase": "Failed", "containerStatuses": [code]}
+            cluster.api.replace_status(RAW_PODS, Key("evil", name), {**cluster.api.get(RAW_PODS, Key("evil", name)), "status": status})
+        service = cluster.api.get(RAW_SERVICES, Key(NAMESPACE, "train-worker-0"))
+        shadow = {"name": "train-worker-0", "labels": service["metadata"]["labels"], "ownerReferences": [owner]}
+        cluster.api.create(RAW_SERVICES, {"metadata": shadow, "spec": {"clusterIP": "None", "ports": [{"port": 1}]}}, "evil")
+        cluster.api.delete(RAW_SERVICES, Key(NAMESPACE, "train-worker-0"))
+        cluster.stepped.advance(60)
+        assert (cluster.phase(), cluster.status().epoch) == ("Running", 0)
+        assert [cluster.node.table.runs(f"train-worker-{rank}") for rank in range(2)] == [1, 1]
+        assert cluster.api.get(RAW_SERVICES, Key(NAMESPACE, "train-worker-0"))["metadata"]["uid"] != service["metadata"]["uid"]
