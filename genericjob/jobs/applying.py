@@ -38,10 +38,9 @@ TURN_S = 1.0
 """Seconds after which a reconcile sends no further writes if another job waits: admission may take a second for each of them."""
 LONGEST_WITHOUT_GROUP = {Reason.SCHEDULER_MISSING: 60.0, Reason.NAME_CONFLICT: 60.0, Reason.PREDECESSOR_ENDING: 5.0}
 """Seconds between two looks for a group: nobody watches them, and somebody may be installing the scheduler at this moment."""
-SERVER_ERRORS = 500
-"""Codes from here on are the server's own fault."""
+FORBIDDEN = 403
 PERSISTENT = 4.0
-"""Seconds of waiting from which on errors of the server itself are shown: the third in a row."""
+"""Seconds of waiting from which on errors are shown that usually pass, such as those of the server itself: the third in a row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,12 +182,12 @@ class Applier:
         """One write could not be done, and the rest was not worth trying."""
         uid, now = job.identity.uid, self._primitives.monotonic()
         error = hindered.error or ApiError(NO_ANSWER, "Unknown", f"{hindered.write} failed")
-        if hindered.fate == "failed" and error.code < SERVER_ERRORS:
-            raise error
+        if hindered.fate == "failed" and (error.unreachable or error.unauthorized or error.conflict):
+            raise error  # of these the caches tell, or another try settles them
         if hindered.fate == "waiting":
             text = f"{_name(hindered.write)} of an earlier run is still there; waiting until it is gone"
             return Applied(trouble=(Reason.PREDECESSOR_ENDING, text), again=PREDECESSOR)
-        if any(cause.reason == "NamespaceTerminating" for cause in error.causes):
+        if error.code == FORBIDDEN and any(cause.reason == "NamespaceTerminating" for cause in error.causes):
             self._refusals.give_up(uid, job.generation)
             return Applied()  # nothing will ever be created here again, and nobody is left to read about it
         trouble = _trouble(hindered)

@@ -108,6 +108,8 @@ class JobController:
             return self._refuse(stored, str(error))
         except UnreadableStatusError as error:
             return self._give_up(stored, str(error))
+        except OverflowError as error:  # a time of the year 9999, a number of 2^63: the schema lets them pass
+            return self._give_up(stored, f"a number or a time in its status is out of range: {error}")
 
     def _bring_forward(self, stored: StoredJob, job: Job) -> Result:
         if job.spec.managed_by not in (None, names.MANAGER):

@@ -20,6 +20,8 @@ from .resources import Key
 log = logging.getLogger(__name__)
 
 REST_PER_WORK = 9.0
+LONGEST_ASKED_S = 60.0
+"""Seconds that a server may ask for at most: the time may come from an admission webhook, and be years."""
 RELIEFS_PER_WORKER = 3
 """Threads that may work in the places of workers whose writes hang."""
 
@@ -143,7 +145,7 @@ class Controller:
             usual = error.conflict or error.throttled or error.unreachable
             about = {"job": str(key), "reason": error.reason}
             log.log(logging.DEBUG if usual else logging.INFO, "%s %s: %s; will try again", self.name, key, error, extra=about)
-            self._queue.retry(key, at_least=error.retry_after or 0.0)
+            self._queue.retry(key, at_least=min(error.retry_after or 0.0, LONGEST_ASKED_S))
         except Exception:
             log.exception("%s %s: unexpected; will try again", self.name, key, extra={"job": str(key)})
             self._metrics.panicked()

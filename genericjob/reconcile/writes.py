@@ -104,6 +104,8 @@ class Sender:
                     return _not_done(write, error)
                 problem = error
             else:
+                if created.object.name != write.name or write.accept(created.object) != "ours":
+                    return Done(write, "refused", created.object, error=_changed(write))
                 return self._stored(write, created.object, created.warnings)
             try:
                 found = self._api.get(write.resource, Key(write.namespace, write.name))
@@ -148,6 +150,12 @@ class Sender:
             # BEFORE THE OUTCOME IS KNOWN TO ANYBODY: who acts on it must find the caches behind.
             self._own_writes.record(write.owner_uid, write.resource, stored.namespace, stored.resource_version)
         return Done(write, "done", stored, warnings)
+
+
+def _changed(write: Create[Any]) -> ApiError:
+    """What to report of an object that was stored in a form in which it would not be found again, so that it would be created for ever."""
+    what = f"{write.resource.kind} {write.name}"
+    return ApiError(NO_ANSWER, "Changed", f"admission has changed the name, owner, labels or annotations of {what} by which it is known")
 
 
 def _not_done(write: Write, error: ApiError) -> Done:

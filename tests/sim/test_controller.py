@@ -7,7 +7,7 @@ import pytest
 from genericjob.api.names import CONDITION_TYPES, EPOCH_ANNOTATION, MANAGER
 from genericjob.jobs import applying
 from genericjob.reconcile.errors import ApiError
-from genericjob.reconcile.resources import NAMESPACES, RAW_PODS, RAW_SERVICES, Key
+from genericjob.reconcile.resources import EVENTS, NAMESPACES, RAW_PODS, RAW_SERVICES, Key
 from sim.jobs import NAMESPACE, RAW_JOBS, Cluster
 from sim.node import FOREVER, Program
 from sim.scenarios import TRAIN, ranks
@@ -289,3 +289,38 @@ def test_objects_of_another_namespace_that_name_the_uid_of_a_job_are_none_of_its
         assert (cluster.phase(), cluster.status().epoch) == ("Running", 0)
         assert [cluster.node.table.runs(f"train-worker-{rank}") for rank in range(2)] == [1, 1]
         assert cluster.api.get(RAW_SERVICES, Key(NAMESPACE, "train-worker-0"))["metadata"]["uid"] != service["metadata"]["uid"]
+
+
+@pytest.mark.parametrize("code", [404, 408, 410, 429])
+def test_creates_that_fail_with_any_code_are_reported_and_become_rarer(code):
+    with forever() as cluster:
+        error = ApiError(code, "Odd", "a webhook says no", retry_after=1e9)
+        cluster.faults.refuse(error, "create", resource=RAW_PODS, times=10**6)
+        cluster.controller()
+        cluster.submit(types={"worker": 2})
+        cluster.stepped.advance(100)
+        assert (initialized(cluster)["reason"], initialized(cluster)["message"]) == ("FailedCreate", "a webhook says no")
+        assert len(moments(cluster, ": refused create pods")) <= 10
+
+
+STATUSES = {
+    "pausedSeconds": ({"pausedSeconds": 9 * 10**18, "startTime": "2024-01-01T00:00:00Z"}, {"activeDeadlineSeconds": 100}),
+    "lastJobRestart": ({"lastJobRestart": "9999-12-31T23:59:59Z", "jobRestartsInARow": 12, "jobRestarts": 12}, {}),
+    "completionTime": ({"completionTime": "9999-12-31T23:59:59Z", "phase": "Succeeded"}, {"ttlSecondsAfterFinished": 100}),
+}
+
+
+@pytest.mark.parametrize("field", STATUSES)
+def test_numbers_and_times_that_cannot_be_computed_with_leave_a_job_alone(field, caplog):
+    status, spec = STATUSES[field]
+    with forever() as cluster:
+        key = cluster.submit(types={"worker": 1}, **spec)
+        cluster.api.replace_status(RAW_JOBS, key, {**cluster.api.get(RAW_JOBS, key), "status": status})
+        cluster.controller()
+        cluster.stepped.advance(100)
+        told = [each["message"] for each in cluster.api.list(EVENTS, NAMESPACE).items if each["reason"] == "InvalidSpec"]
+        assert len(told) == 1
+        assert "out of range" in told[0]
+        assert "unexpected" not in caplog.text
+        cluster.submit("other", types={"worker": 1})
+        cluster.reach_phase("Running", "other")

@@ -308,7 +308,7 @@ def test_a_name_that_somebody_has_does_not_stop_the_others_and_one_that_becomes_
     for name in ("p0", "p3"):
         memory.create(PODS, a_pod(name), "default")
     standing = {"p0": "foreign", "p3": "wait"}
-    writes = [msgspec.structs.replace(write, accept=lambda pod: standing[pod.name]) for write in creates(6)]
+    writes = [msgspec.structs.replace(write, accept=lambda pod: standing.get(pod.name, "ours")) for write in creates(6)]
     with a_writer(memory, threads=1) as writer:
         assert fates(writer.apply(writes)) == ["foreign", "done", "done", "waiting", "skipped", "skipped"]
 

@@ -92,11 +92,19 @@ def test_a_create_is_done_and_brings_what_is_stored(send, memory):
 
 
 def test_remarks_of_the_server_come_back(send):
-    body = a_pod()
+    body = a_pod(labels={"owner": "us"})
     body["spec"]["containers"][0]["comand"] = ["sleep"]
     done = send(Create(PODS, "default", "p", partial(msgspec.json.encode, body), "job", standing))
     assert done.fate == "done"
     assert "comand" in done.warnings[0]
+
+
+@pytest.mark.parametrize("body", [a_pod("other", labels={"owner": "us"}), a_pod("p", labels={"owner": "you"}), a_pod("p")])
+def test_what_admission_has_changed_beyond_recognition_counts_as_refused(send, body):
+    """Or it would be created again and again."""
+    done = send(Create(PODS, "default", "p", partial(msgspec.json.encode, body), "job", standing))
+    assert done.fate == "refused"
+    assert "admission has changed the name, owner, labels or annotations of Pod p" in done.error.message
 
 
 def test_a_create_is_remembered_until_caches_show_it(send, own_writes, asked):

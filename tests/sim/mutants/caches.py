@@ -18,7 +18,7 @@ mutant(
     "loses_keys_that_failed",
     "11",
     "A key whose reconcile raised is not looked at again.",
-    edit(Controller._attempt, "self._queue.retry(key, at_least=error.retry_after or 0.0)", "pass"),
+    edit(Controller._attempt, "self._queue.retry(key, at_least=min(error.retry_after or 0.0, LONGEST_ASKED_S))", "pass"),
     edit(Controller._attempt, "self._queue.retry(key)", "pass"),
     first=("the_server_fails_in_the_decisive_moment",),
 )

@@ -54,7 +54,7 @@ mutant(
     "A pod belongs to the job whose name is in its label, whoever owns it.",
     edit(
         JobController._observe,
-        "self._pods.by(OWNER, uid, namespace=namespace)",
+        "self._pods.by(OWNER, owner, namespace=namespace)",
         "[pod for pod in self._pods.values() if pod.labels.get(names.JOB_LABEL) == job.identity.name]",
     ),
     first=("a_predecessor_takes_its_time", "a_job_is_created_again_under_its_name"),
