@@ -26,11 +26,10 @@ def _shallow(levels: int) -> bytes:
     return rb'(?:[^"\[\]{}]++|' + _STRING + rb"|\[" + inside + rb"\]|\{" + inside + rb"\})*+"
 
 
-_SHALLOW, _FLAT = re.compile(_shallow(3), re.DOTALL), re.compile(_shallow(0), re.DOTALL)
+_SHALLOW = re.compile(_shallow(5), re.DOTALL)
+"""Five levels: more would make the pattern large. It looks as far ahead in vain where values are deeper, a constant factor."""
 DEEPEST = 20_000
 """Levels beyond which there is no JSON of an API server: it takes 10,000."""
-DEEP = 16
-"""Levels from which on brackets are counted one by one."""
 _BRACKETS = re.compile(rb"[\[{]++|[\]}]++|\Z")
 _BRACKETS_AND_STRINGS = re.compile(rb"[\[{]++|[\]}]++|" + _STRING, re.DOTALL)
 _SCALAR = re.compile(rb'(?:[^"\[\]{},]++|' + _STRING + rb")*+", re.DOTALL)
@@ -115,8 +114,7 @@ def _behind_bracket(data: bytes, position: int) -> int:
     """The position behind the bracket that closes the one before `position`."""
     depth = 1
     while depth:
-        # Looking ahead pays where objects are wide; where they are deep it would be done in vain at every level.
-        position = _skip(_SHALLOW if depth < DEEP else _FLAT, data, position)
+        position = _skip(_SHALLOW, data, position)
         opening, end = _sign(data, position) in _OPENING, _skip(_BRACKETS, data, position)
         steps = end - position if opening else min(end - position, depth)
         depth += steps if opening else -steps

@@ -132,7 +132,7 @@ def test_a_job_that_cannot_be_decoded_may_be_anothers(manager, ours):
 def test_a_pod_belongs_to_its_job_whatever_else_its_metadata_has(odd):
     """A successor that does not know the pod would take it for gone, and start its whole gang again."""
     owner = b'"annotations":{"e":"1"},"labels":{"a":"b"},"ownerReferences":[{"uid":"o","controller":true}]'
-    pod = codec(pods(frozenset(("e",)))).one(b"{%b}" % META.replace(b'"name"', b'%b,%b,"name"' % (odd, owner)))
+    pod = codec(pods(annotations=frozenset(("e",)))).one(b"{%b}" % META.replace(b'"name"', b'%b,%b,"name"' % (odd, owner)))
     assert (pod.name, pod.owner_uid, pod.labels, pod.annotations, pod.reason) == ("bad", "o", {"a": "b"}, {"e": "1"}, "Unreadable")
 
 
