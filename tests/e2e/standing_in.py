@@ -68,23 +68,35 @@ def is_gone(server, key):
 
 @contextmanager
 def history(server, namespace):
-    """All events of the namespace's pods, as they come, for as long as the block lasts."""
-    events = []
-    watch = server.watch(RAW_PODS, namespace, resource_version=server.list(RAW_PODS, namespace).resource_version)
+    """All events of the namespace's pods, as they come, for as long as the block lasts.
+
+    A watch may break off: the server is restarted, or sends no bookmark for longer than a watch waits. It is continued where it was.
+    """
+    events, watches, ended = [], [], threading.Event()
+    version = server.list(RAW_PODS, namespace).resource_version
 
     def read():
-        with suppress(ApiError):  # some tests restart the server
-            for event in watch:
-                if event.object is not None:
-                    events.append((event.type, event.object))  # noqa: PERF401 - others look on while it grows
+        nonlocal version
+        while not ended.wait(0.1 if watches else 0.0):
+            with suppress(ApiError):
+                watches.append(server.watch(RAW_PODS, namespace, resource_version=version))
+                if ended.is_set():
+                    return
+                for event in watches[-1]:
+                    version = event.resource_version or version
+                    if event.object is not None:
+                        events.append((event.type, event.object))
 
     thread = threading.Thread(target=read, name="history")
     thread.start()
     try:
         yield events
     finally:
-        watch.close()
-        thread.join()
+        ended.set()
+        while thread.is_alive():
+            for watch in list(watches[-1:]):
+                watch.close()
+            thread.join(0.1)
 
 
 def stages(events):

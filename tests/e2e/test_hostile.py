@@ -117,7 +117,7 @@ def test_a_job_that_runs_and_becomes_unreadable_keeps_its_status(world, leader):
     namespace = world.namespace()
     job = world.submit(namespace, "spoiled", 2)
     world.run(job)
-    job.becomes("Running")
+    eventually(lambda: job.phase == "Running" and job.aggregate["running"] == 2)
     patch = hostile("spoiled", VALUES["deep-lists"], ranks=2)
     world.api.request("PATCH", GENERIC_JOBS.path(namespace, "spoiled"), body=patch, content="application/merge-patch+json")
     assert eventually(lambda: (found := reported(world, job.key)) and found[0] == "InvalidSpec" and found)[1] == UNREADABLE
