@@ -6,7 +6,6 @@ What may be said is said in one exception that callers know. `FUZZ_EXAMPLES=1000
 import os
 import time
 import tracemalloc
-from contextlib import contextmanager
 from functools import partial
 
 import kubernetes.config  # noqa: F401 - whoever reads the first kubeconfig would wait for it
@@ -30,22 +29,27 @@ EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "60"))
 SECONDS = 2.0
 """Of processor time, for one input: a thousand times what most take."""
 MEGABYTE = 1024 * 1024
+TRIES = 3
 
 fuzzed = settings(max_examples=EXAMPLES, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 
 
-@contextmanager
-def bounded(size, *, factor=200):
-    """A block that takes little time, and little memory beside what its input takes. NOTHING MAY LEAVE IT, or that goes unseen."""
-    tracemalloc.start()
-    begin = time.thread_time()
-    try:
-        yield
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    assert time.thread_time() - begin < SECONDS
-    assert peak < 4 * MEGABYTE + factor * size
+def bounded(size, work, *, factor=200):
+    """What this work returns, which takes little time, and little memory beside what its input takes.
+
+    Threads that earlier tests have left are measured too, and a busy processor is a slow one: what is too much is so three times.
+    """
+    for _ in range(TRIES):
+        tracemalloc.start()
+        begin = time.thread_time()
+        try:
+            found = work()
+            seconds, peak = time.thread_time() - begin, tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+        if seconds < SECONDS and peak < 4 * MEGABYTE + factor * size:
+            return found
+    raise AssertionError(f"{size:,} bytes took {seconds:.1f} s and {peak:,} bytes")
 
 
 def outcome(read, refusal):
@@ -108,8 +112,7 @@ SPEC = {
 @example({"replicaSpecs": [{"type": "worker", "replicas": 1e400}]})
 @example({"replicaSpecs": [{"type": "a" * 100_000}]})
 def test_a_spec_is_read_or_refused(value):
-    with bounded(10_000):
-        found, refused = outcome(lambda: spec.parse(value), spec.InvalidSpecError)
+    found, refused = bounded(10_000, lambda: outcome(lambda: spec.parse(value), spec.InvalidSpecError))
     assert 0 <= found.total <= spec.MAX_REPLICAS if found else str(refused).startswith("spec")
 
 
@@ -122,8 +125,7 @@ def nested(depth, inner=None):
 @pytest.mark.parametrize("depth", [90, 110, 10_000, 200_000])
 def test_a_spec_of_any_depth_is_read_or_refused(depth):
     deep = {"replicaSpecs": [{"type": "w", "template": nested(depth)}]}
-    with bounded(10 * depth):
-        found, refused = outcome(lambda: spec.parse(deep), spec.InvalidSpecError)
+    found, refused = bounded(10 * depth, lambda: outcome(lambda: spec.parse(deep), spec.InvalidSpecError))
     assert (found is not None) is (depth < spec.MAX_DEPTH)
     assert found or "nested too deeply" in str(refused)
 
@@ -132,8 +134,7 @@ def test_values_that_yaml_shares_are_not_visited_again_and_again():
     shared = {}
     for _ in range(90):
         shared = {"a": shared, "b": shared}
-    with bounded(10_000):
-        spec.parse({"replicaSpecs": [{"type": "w", "template": shared}]})
+    bounded(10_000, lambda: spec.parse({"replicaSpecs": [{"type": "w", "template": shared}]}))
 
 
 # ------------------------------------------------------------------------------------------------ statuses
@@ -164,8 +165,7 @@ STATUS = {
 @example(b'{"status":{"tasks":[{"type":"w","lastRestarts":{"9999-99-99T00:00:00Z":"0"}}]}}')
 @example(b'{"status":{"tasks":[{"type":"w","succeededRanks":"0-1000000"}]}}')
 def test_a_stored_status_is_read_or_refused(line):
-    with bounded(len(line), factor=20_000):
-        outcome(lambda: read_status(codec(JOBS).one(line)), (ApiError, UnreadableStatusError))
+    bounded(len(line), lambda: outcome(lambda: read_status(codec(JOBS).one(line)), (ApiError, UnreadableStatusError)), factor=20_000)
 
 
 # ------------------------------------------------------------------------------------------------ variables
@@ -202,10 +202,9 @@ def test_a_stored_status_is_read_or_refused(line):
 @example("$(replicas[" + "a-" * 100_000)
 def test_any_text_is_filled_in_and_nothing_else_of_it_changes(text):
     scope = Scope(type="t", rank="3", replicas={"a": 2}, host="{}-{}".format, ports={"p": 80})
-    with bounded(len(text)):
-        template = parse(text)
-        assert template.text == text
-        filled = substitute(template, scope)
+    template = bounded(len(text), lambda: parse(text))
+    assert template.text == text
+    filled = bounded(len(text), lambda: substitute(template, scope))
     assert len(filled.unresolved) <= len(template.variables)
     assert template.variables or filled.text == text
 
@@ -225,8 +224,7 @@ def test_any_text_is_filled_in_and_nothing_else_of_it_changes(text):
 @example("9" * 5000)
 @example("0-" + "9" * 5000)
 def test_a_set_of_ranks_is_read_or_refused(text):
-    with bounded(len(text)):
-        found, _ = outcome(lambda: ranges.format(ranges.parse.__wrapped__(text)), ValueError)
+    found, _ = bounded(len(text), lambda: outcome(lambda: ranges.format(ranges.parse.__wrapped__(text)), ValueError))
     assert found in (None, text)
 
 
@@ -322,8 +320,7 @@ def test_a_line_about_what_is_watched_is_an_event_or_an_error(resource, likely, 
 
 def is_read_or_refused(reader, line):
     for read in (reader.event, reader.one, reader.page):
-        with bounded(len(line)):
-            outcome(partial(read, line), ApiError)
+        bounded(len(line), lambda read=read: outcome(partial(read, line), ApiError))
 
 
 GOOD = {"metadata": {"name": "good", "namespace": "n", "uid": "g", "resourceVersion": "8"}}
@@ -373,19 +370,17 @@ def test_whatever_becomes_of_what_is_watched_all_others_of_its_page_and_stream_a
     costs_only_itself(codec(resource), odd)
     found, _ = codec(resource).read(odd)
     if resource is JOBS and found is not None:
-        with bounded(len(odd), factor=20_000):
-            outcome(lambda: Reader().read(found), (InvalidSpecError, UnreadableStatusError))
-            outcome(lambda: reported_as(found), ())
-            of_others(found.status)
+        bounded(len(odd), lambda: outcome(lambda: Reader().read(found), (InvalidSpecError, UnreadableStatusError)), factor=20_000)
+        bounded(len(odd), lambda: (reported_as(found), of_others(found.status)), factor=20_000)
 
 
 def costs_only_itself(reader, odd):
     good = msgspec.json.encode(GOOD)
     expected = reader.one(good)
-    with bounded(len(odd)):
-        events = [reader.event(b'{"type":"ADDED","object":%b}' % each) for each in (good, odd, good)]
-        page = reader.page(b'{"metadata":{"resourceVersion":"9","continue":"t"},"items":[%b,%b,%b]}' % (good, odd, good))
-        event = reader.event(b'{"type":"MODIFIED","object":%b}' % odd)
+    events = bounded(len(odd), lambda: [reader.event(b'{"type":"ADDED","object":%b}' % each) for each in (good, odd, good)])
+    items = b'{"metadata":{"resourceVersion":"9","continue":"t"},"items":[%b,%b,%b]}' % (good, odd, good)
+    page = bounded(len(odd), lambda: reader.page(items))
+    event = bounded(len(odd), lambda: reader.event(b'{"type":"MODIFIED","object":%b}' % odd))
     assert [event.object for event in events[::2]] == [expected, expected]
     assert (page.items[0], page.items[-1]) == (expected, expected)
     assert (page.resource_version, page.continue_token) == ("9", "t")
@@ -450,6 +445,5 @@ def document(value):
 def test_a_kubeconfig_is_read_or_refused(tmp_path, data):
     file = tmp_path / "config"
     file.write_bytes(data)
-    with bounded(len(data), factor=2000):
-        found, refused = outcome(lambda: from_kubeconfig(str(file)), ApiError)
+    found, refused = bounded(len(data), lambda: outcome(lambda: from_kubeconfig(str(file)), ApiError), factor=2000)
     assert found.current.host if found else (refused.reason == "Configuration" and "\n" not in refused.message)

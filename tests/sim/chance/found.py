@@ -309,3 +309,15 @@ def a_job_that_resumes_is_paused_again_before_its_first_pod(run: Run) -> None:
     run.edit(runMode={"pause": {"enabled": False}})
     run.until(mode="Resuming")
     run.edit(runMode={"pause": {"enabled": True}})
+
+
+@found(111966)
+def a_pod_that_nobody_could_read_is_back_after_the_end(run: Run) -> None:
+    """A gap of the judge: the job had ended without the pod, which was cleaned up when it could be read again."""
+    run.submit(types={"ps": 1, "worker": 1})
+    run.wait(seconds=0.0)
+    run.spoil(resource="pods", name="train-worker-0", seconds=1.0, how="no text in labels")
+    run.kill(name="train-ps-0")
+    run.kill(name="train-worker-0")
+    run.crash()
+    run.wait(seconds=0.0)

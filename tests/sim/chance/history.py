@@ -122,7 +122,10 @@ class Oracle(Contract):
             self._cleans_up(job, pod)
 
     def _cleans_up(self, job: StoredJob, pod: Pod) -> None:
-        """After the end a pod of the present goes if the policy says so, or if it is late: its rank had none, or it runs and had ended."""
+        """After the end a pod of the present goes if the policy says so, or if it is late: its rank had none, or it runs and had ended.
+
+        One that nobody could read counted as gone, and is as late when it can be read again.
+        """
         status, rank = read_status(job), rank_of(job, pod.name)
         if status.phase not in FINAL_PHASES or epoch(pod) < status.epoch or attempt(pod) < attempts(status).get(rank, 0):
             return
@@ -131,7 +134,7 @@ class Oracle(Contract):
         exceeded = any(each.reason == Reason.DEADLINE_EXCEEDED for each in status.conditions)
         asked = "All" in wishes or (running and ("Unfinished" in wishes or exceeded))
         late = rank[1] in ranges.parse(task.absent_ranks) or (running and rank[1] in ended(task))
-        assert asked or late or self._came_late(pod), f"{pod.name} is cleaned up, and nobody wanted it"
+        assert asked or late or self._came_late(pod) or self._is_blind_to(pod), f"{pod.name} is cleaned up, and nobody wanted it"
 
     def _expires(self, job: StoredJob) -> None:
         super()._expires(job)
