@@ -7,11 +7,13 @@ sends them. A controller that repeats itself must not drown the server, so what 
     similar     after ten different messages with one reason about one object within ten minutes, further ones share a single Event
     too many    an object that keeps producing them gets 25, then one in five minutes
 
+Namespaces take turns. One whose Events are refused for now, or take long, rests, and delays no other; where there is no room any more,
+the namespace with the most loses the latest.
+
 The thread alone remembers what was told; a restart forgets it, and begins new Events.
 """
 
 import logging
-from collections import deque
 from datetime import UTC, datetime
 from typing import Any, Literal, NamedTuple
 
@@ -23,6 +25,7 @@ from .errors import ApiError
 from .metrics import Metrics
 from .primitives import Flag, Primitives, Thread
 from .resources import EVENTS, Key
+from .turns import Turns
 
 log = logging.getLogger(__name__)
 
@@ -37,6 +40,8 @@ COMBINED = "(combined from similar events): "
 SIMILAR, SIMILAR_WITHIN = 10, 600.0
 BURST, REFILL = 25, 300.0
 TRIES, RETRY = 12, 10.0
+SLOW, REST = 1.0, 9.0
+"""Seconds from which on an Event took long, and how many times as long its namespace rests then: it has a tenth of the thread at most."""
 NAME = 253
 """The longest name of an object."""
 
@@ -72,6 +77,23 @@ class Series:
         self.message = ""
         self.count = 0
         self.exists = False
+
+
+class Sending:
+    """One event on its way."""
+
+    __slots__ = ("series", "told", "tries")
+
+    def __init__(self, told: Told) -> None:
+        self.told = told
+        self.series: Series | None = None
+        """Known from the first try on."""
+        self.tries = 0
+
+    @property
+    def namespace(self) -> str:
+        """Where the Event is stored."""
+        return self.told.about.namespace or "default"
 
 
 class Memory:
@@ -134,18 +156,23 @@ class Recorder:
         self._metrics = metrics
         self._memory = Memory(primitives)
         self._changed = primitives.condition()
-        self._waiting: deque[Told] = deque()
+        self._waiting: Turns[Sending] = Turns(lambda sending: sending.namespace)
+        self._resting: dict[str, float] = {}
+        """Namespaces whose turn is not before some moment."""
         self._ending = Flag(primitives)
         self._give_up_at = float("inf")
         self._thread: Thread | None = None
 
     def event(self, about: Reference, type: EventType, reason: str, message: str) -> None:
         """Tell something about an object. Returns at once; what cannot be kept is dropped and counted."""
-        told = Told(about, type, reason, message[:MESSAGE], self._primitives.now())
+        sending = Sending(Told(about, type, reason, message[:MESSAGE], self._primitives.now()))
         with self._changed:
-            kept = len(self._waiting) < QUEUE and not self._ending
+            kept = not self._ending
             if kept:
-                self._waiting.append(told)
+                self._waiting.add(sending, self._primitives.monotonic())
+                if len(self._waiting) > QUEUE:
+                    self._waiting.remove(self._waiting.crowd())
+                    kept = False
                 self._changed.notify()
         if not kept:
             self._metrics.event("dropped")
@@ -165,43 +192,56 @@ class Recorder:
     # -------------------------------------------------------------------------------------------- the thread
 
     def _run(self) -> None:
-        while (told := self._next()) is not None:
+        while (sending := self._next()) is not None:
+            begin = self._primitives.monotonic()
             try:
-                fate = self._tell(told)
+                fate, rest = self._try(sending)
             except Exception:
-                log.exception("an event could not be told: %s %s", told.reason, told.message)
-                fate = "failed"
-            self._metrics.event(fate)
+                log.exception("an event could not be told: %s %s", sending.told.reason, sending.told.message)
+                fate, rest = "failed", 0.0
+            now = self._primitives.monotonic()
+            if now - begin >= SLOW:
+                rest += REST * (now - begin)
+            with self._changed:
+                if rest:
+                    self._resting[sending.namespace] = now + rest
+                if fate is None:
+                    self._waiting.put_back(sending, now)
+            if fate is not None:
+                self._metrics.event(fate)
 
-    def _next(self) -> Told | None:
+    def _next(self) -> Sending | None:
+        """The next event, as soon as there is one whose namespace does not rest; None at the end, when nobody rests."""
         with self._changed:
-            while not self._waiting and not self._ending:
-                self._changed.wait()
-            if self._waiting and self._primitives.monotonic() < self._give_up_at:
-                return self._waiting.popleft()
+            while (now := self._primitives.monotonic()) < self._give_up_at and (self._waiting or not self._ending):
+                self._resting = {namespace: until for namespace, until in self._resting.items() if until > now}
+                if found := self._waiting.next(() if self._ending else self._resting):
+                    self._waiting.take(found[0])
+                    return found[0]
+                self._changed.wait(min(self._resting.values()) - now if self._waiting else None)
             left = len(self._waiting)
         for _ in range(left):
             self._metrics.event("dropped")
         return None
 
-    def _tell(self, told: Told) -> EventFate:
-        series = self._memory.series(told)
-        if not self._memory.affords(told.about):
-            return "dropped"
-        tries = 0
-        while True:
-            try:
-                self._send(told, series)
-            except ApiError as error:
-                tries += 1
-                passing = error.unreachable or error.throttled or error.code == 503
-                if not passing or tries == TRIES or self._ending:
-                    log.warning("event about %s %s not recorded: %s", told.about.kind, _place(told.about), error)
-                    return "failed"
-                # THE FIRST WAIT IS RANDOM: when a server comes back, not everybody shall come at once.
-                self._ending.wait(RETRY * (self._primitives.random() if tries == 1 else 1.0))
-            else:
-                return "sent"
+    def _try(self, sending: Sending) -> tuple[EventFate | None, float]:
+        """Send an event. Returns what has become of it, None if it is to be tried again, and how long its namespace rests."""
+        told = sending.told
+        if sending.series is None:
+            sending.series = self._memory.series(told)
+            if not self._memory.affords(told.about):
+                return "dropped", 0.0
+        try:
+            self._send(told, sending.series)
+        except ApiError as error:
+            sending.tries += 1
+            passing = error.unreachable or error.throttled or error.code == 503
+            if not passing or sending.tries == TRIES or self._ending:
+                log.warning("event about %s %s not recorded: %s", told.about.kind, _place(told.about), error)
+                return "failed", 0.0
+            # THE FIRST WAIT IS RANDOM: when a server comes back, not everybody shall come at once.
+            return None, RETRY * (self._primitives.random() if sending.tries == 1 else 1.0)
+        return "sent", 0.0
 
     def _send(self, told: Told, series: Series) -> None:
         if series.exists:

@@ -32,6 +32,16 @@ class Turns(Generic[K]):
         self._groups.setdefault(self._group(key), OrderedDict())[key] = since
         self._size += 1
 
+    def put_back(self, key: K, since: float) -> None:
+        """Add a key that was taken, before all others of its group."""
+        self.add(key, since)
+        self._groups[self._group(key)].move_to_end(key, last=False)
+
+    def crowd(self) -> K:
+        """Return the key that was added last to the group that has the most."""
+        largest = max(self._groups.values(), key=len)
+        return next(reversed(largest))
+
     def remove(self, key: K) -> float:
         """Take a key out of its turn; return since when it was ready."""
         group = self._group(key)

@@ -351,6 +351,66 @@ def test_nobody_waits_for_a_server_that_hangs_and_what_is_too_much_is_dropped(me
     api.leave.set()
 
 
+# ------------------------------------------------------------------------------------------------ namespaces
+
+CROWD, QUIET = (Reference("v1", "Pod", namespace, "p", namespace) for namespace in ("crowd", "quiet"))
+
+
+class Elsewhere(FaultyApi):
+    """An API that writes down who stores an Event, and when; one namespace costs time, or is refused."""
+
+    def __init__(self, memory, clock, seconds=0.0, error=None):
+        super().__init__(memory)
+        self.clock, self.seconds, self.error, self.stored = clock, seconds, error, []
+
+    def create(self, resource, body, namespace="", **options):
+        if namespace == "crowd":
+            self.clock.time += self.seconds
+            if self.error:
+                raise self.error
+        self.stored.append((namespace, self.clock.time))
+        return super().create(resource, body, namespace, **options)
+
+    def moments(self, namespace):
+        return [time for stored, time in self.stored if stored == namespace]
+
+
+def sent(api, clock, metrics, settled, *abouts):
+    recorder = Recorder(api, primitives=clock, metrics=metrics)
+    for n, about in enumerate(abouts):
+        recorder.event(about, "Normal", f"Reason{n}", "hello")
+    recorder.start()
+    settled(len(abouts))
+    recorder.stop(PATIENCE)
+
+
+def test_namespaces_take_turns(memory, clock, metrics, settled):
+    api = Elsewhere(memory, clock)
+    sent(api, clock, metrics, settled, *[CROWD] * 3, *[QUIET] * 2)
+    assert [namespace for namespace, _ in api.stored] == ["crowd", "quiet", "crowd", "quiet", "crowd"]
+
+
+def test_a_namespace_that_is_told_to_wait_delays_no_other(memory, clock, metrics, settled):
+    api = Elsewhere(memory, clock, error=ApiError(429, "TooManyRequests", "later"))
+    sent(api, clock, metrics, settled, *[CROWD] * 3, *[QUIET] * 5)
+    assert api.moments("quiet") == [0.0] * 5
+
+
+def test_a_namespace_whose_admission_is_slow_has_a_tenth_of_the_time(memory, clock, metrics, settled):
+    api = Elsewhere(memory, clock, seconds=20.0)
+    sent(api, clock, metrics, settled, *[CROWD] * 3, *[QUIET] * 10)
+    assert api.moments("quiet") == [20.0] * 10
+    assert api.moments("crowd") == [20.0, 220.0, 420.0]
+
+
+def test_where_there_is_no_room_the_namespace_with_the_most_loses_the_latest(memory, clock, metrics, settled, fate):
+    api = Elsewhere(memory, clock)
+    crowd = [msgspec.structs.replace(CROWD, uid=str(n)) for n in range(1005)]
+    sent(api, clock, metrics, settled, *crowd, *[QUIET] * 7)
+    assert len(api.moments("quiet")) == 7
+    assert (len(api.moments("crowd")), fate("dropped")) == (993, 12)
+
+
 # ------------------------------------------------------------------------------------------------ beginning and end
 
 
