@@ -23,8 +23,11 @@ def somewhere(fragile):
         yield name
 
 
+OURS = "ours=yes"  # a cluster puts config maps of its own into a namespace, when it comes to it
+
+
 def config_map(name):
-    return {"metadata": {"name": name}}
+    return {"metadata": {"name": name, "labels": {"ours": "yes"}}}
 
 
 def broken(call):
@@ -42,7 +45,7 @@ class Follower(threading.Thread):
     def __init__(self, api, namespace):
         super().__init__(daemon=True)
         self.api, self.namespace = api, namespace
-        self.version = api.list(CONFIG_MAPS, namespace).resource_version
+        self.version = api.list(CONFIG_MAPS, namespace, labels=OURS).resource_version
         self.seen, self.streams, self.problems = [], 0, []
         self.stop = threading.Event()
         self.start()
@@ -50,7 +53,7 @@ class Follower(threading.Thread):
     def run(self):
         while not self.stop.is_set():
             try:
-                with self.api.watch(CONFIG_MAPS, self.namespace, resource_version=self.version, timeout=60) as watch:
+                with self.api.watch(CONFIG_MAPS, self.namespace, resource_version=self.version, labels=OURS, timeout=60) as watch:
                     self.streams += 1
                     for event in watch:
                         self.version = watch.resource_version
@@ -66,7 +69,7 @@ class Follower(threading.Thread):
 
     def list(self):
         with suppress(ApiError):
-            found = self.api.list(CONFIG_MAPS, self.namespace)
+            found = self.api.list(CONFIG_MAPS, self.namespace, labels=OURS)
             known = {name for _, name in self.seen}
             self.seen += [("ADDED", name) for each in found.items if (name := each["metadata"]["name"]) not in known]
             self.version = found.resource_version

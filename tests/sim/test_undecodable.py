@@ -138,6 +138,19 @@ def test_a_service_that_is_deleted_while_it_cannot_be_decoded_is_made_again():
         assert cluster.api.get(RAW_SERVICES, key)["metadata"]["uid"] != before
 
 
+def test_a_pod_that_has_ended_and_cannot_be_decoded_any_more_stays():
+    with Cluster(1, ranks(other=FOREVER)) as cluster:
+        cluster.controller()
+        cluster.submit(types={"worker": 2})
+        cluster.reach_running()
+        cluster.node.kill("train-worker-0", 0)
+        cluster.reach(lambda: cluster.status().aggregate.succeeded == 1)
+        spoil(cluster, RAW_PODS, "train-worker-0")
+        cluster.stepped.advance(5)
+        assert cluster.pods() == ["train-worker-0", "train-worker-1"]
+        assert cluster.status().tasks[0].succeeded_ranks == "0"
+
+
 @pytest.mark.parametrize("how", sorted(UNSALVAGEABLE))
 def test_a_pod_whose_owner_cannot_be_read_stays_as_it_was_known_until_it_is_deleted(how):
     with Cluster(1, ranks(other=FOREVER)) as cluster:

@@ -35,7 +35,7 @@ mutant(
     "3",
     "A pod that has ended and cannot be decoded any more is deleted as one that runs again.",
     edit(unfinished, " and pod.reason != UNREADABLE", ""),
-    first=("a_pod_that_has_ended_and_cannot_be_decoded_stays",),
+    first=("test_a_pod_that_has_ended_and_cannot_be_decoded_any_more_stays",),
 )
 mutant(
     "tries_for_ever_to_make_what_cannot_be_decoded",
