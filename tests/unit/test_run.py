@@ -1,6 +1,7 @@
 """`genericjob run`: the manifest of a cluster, on this machine."""
 
 import io
+import math
 import os
 import signal
 import threading
@@ -256,6 +257,8 @@ def test_a_ctrl_c_that_does_not_wake_the_main_thread_is_heard(tmp_path):
     """A signal may arrive just before the run sleeps in a system call, which then goes on. One that arrives in another thread is alike."""
 
     class Timed(Screen):
+        refreshed = math.inf
+
         def refresh(self, *, busy):
             self.refreshed = time.monotonic()
             return super().refresh(busy=busy)
