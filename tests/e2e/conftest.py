@@ -138,10 +138,11 @@ def disaster(cluster, server):
         patient = make(server, namespace, lost, "patient", tolerations=[{"operator": "Exists"}])
         orphan = make(server, namespace, deleted, "orphan", tolerations=tolerations)
         eventually(lambda: all(status(server, key)["phase"] == "Running" for key in (left, patient, orphan)))
-        server.patch(RAW_PODS, orphan, {"metadata": {"finalizers": [FINALIZER]}})  # its last state stays until somebody has looked
+        server.patch(RAW_PODS, orphan, {"metadata": {"finalizers": [FINALIZER]}})  # keeps its last state readable
         lost.lose()
+        deleted.lose()  # a kubelet that is reachable would see the deletion and report how its containers ended
         deleted.delete_node()
-        yield nodes, lost, left, patient, orphan
+        yield nodes, lost, deleted, left, patient, orphan
 
 
 @pytest.fixture(scope="session")

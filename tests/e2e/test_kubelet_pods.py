@@ -359,7 +359,7 @@ LONG = 180.0
 
 
 def test_pods_of_a_lost_node_hang_until_it_is_back(server, disaster):
-    nodes, lost, left, patient, _ = disaster
+    nodes, lost, _, left, patient, _ = disaster
     uid = uid_of(server, left)
     eventually(lambda: "deletionTimestamp" in server.get(RAW_PODS, left)["metadata"], within=LONG)
     found = server.get(NODES, Key("", lost.name))
@@ -379,12 +379,14 @@ def test_pods_of_a_lost_node_hang_until_it_is_back(server, disaster):
 
 
 def test_pods_of_a_deleted_node_are_collected(server, disaster):
-    nodes, _, _, _, orphan = disaster
+    nodes, _, deleted, _, _, orphan = disaster
     eventually(lambda: "deletionTimestamp" in server.get(RAW_PODS, orphan)["metadata"], within=LONG)
     last = server.get(RAW_PODS, orphan)
     assert target(last)["reason"] == "DeletionByPodGC"
     assert last["status"]["phase"] == "Failed"
     assert states(last["status"])["main"][0] == "running"  # nobody asked the kubelet
+    assert last["metadata"]["uid"] in nodes.running
     server.patch(RAW_PODS, orphan, {"metadata": {"finalizers": None}})
     eventually(lambda: is_gone(server, orphan))
+    deleted.come_back()
     eventually(lambda: last["metadata"]["uid"] not in nodes.running)
