@@ -12,7 +12,7 @@ looks at everything, and says itself when it wants to look again.
 No group of keys stops another. Groups (namespaces) are served in turn (`turns.py`). A key whose work was interrupted, because there is much
 of it, counts as low until it is finished, however often it is added meanwhile. And neither low keys nor those of one group take all
 workers, so that others do not wait until a worker is done with one of them. A key that makes no progress, because the server takes long to
-answer a write, does not count as a worker's place: a relief takes the next key instead (`relieve`).
+answer a write, counts neither as a worker's place nor as one of the low keys at work: a relief takes the next key instead (`relieve`).
 
 Nobody keeps the time but the workers: of those that wait in `get` one waits for the next timer, the others until they are called. Whoever
 leaves with work passes the watch on, so a timer wakes one thread and not all of them.
@@ -65,7 +65,7 @@ class Queue(Generic[K]):
         share: float = inf,
         places: float = inf,
     ) -> None:
-        """`group` says which keys take turns as one. At most `share` keys of a group, and at most `share` low ones, are at work.
+        """`group` says which keys take turns as one. At most `share` keys of a group, and `share` low ones that progress, are at work.
 
         `places` is how many keys that make progress may be at work before `relieve` hands out no more.
         """
@@ -97,7 +97,7 @@ class Queue(Generic[K]):
         self._failures: dict[K, int] = {}
         self._waiting = 0
         self._watched = inf
-        """The timer that a waiting worker will wake up for."""
+        """The moment that a waiting worker will wake up for."""
         self._closed = self._draining = False
         metrics.follow(self._depth, self.working, self.silent)
 
@@ -153,7 +153,7 @@ class Queue(Generic[K]):
                 self._wait(now)
             key, since, low = found
             self._take(key, low, now)
-            if self._waiting and self._timers and self._timers[0][0] < self._watched:
+            if self._waiting and self._next_moment() < self._watched:
                 self._changed.notify()  # SOMEBODY MUST WATCH THE TIME while this worker is away
             self._call_relief()
         self._metrics.waited(now - since)
@@ -177,7 +177,7 @@ class Queue(Generic[K]):
                         self._take(key, low, now)
                         self._call_relief()
                         break
-                    until = self._timers[0][0] if self._timers else inf
+                    until = self._next_moment()
                 self._reliefs_waiting += 1
             with self._bell:
                 if not self._rung:
@@ -315,11 +315,23 @@ class Queue(Generic[K]):
     def _next(self, now: float) -> tuple[K, float, bool] | None:
         """The key whose turn it is, since when it is ready, and whether it is low; None if no key may be taken now."""
         normal = self._normal.next(self._full)
-        low = self._low.next(self._full) if len(self._low_at_work) < self._share else None
+        low = self._low.next(self._full) if self._low and self._low_due() <= now else None
         # TURN AND TURN ABOUT once the low ones have aged: neither a busy day nor a restart with 10,000 old keys starves anybody.
         if low is not None and (normal is None or (self._normal_was_served and now - low[1] >= self._ageing)):
             return *low, True
         return None if normal is None else (*normal, False)
+
+    def _low_due(self) -> float:
+        """When another low key may be taken: as soon as fewer than `share` of those at work have made progress within the last second."""
+        beyond = len(self._low_at_work) - self._share
+        if beyond < 0:
+            return -inf
+        return sorted(self._progressed[key] for key in self._low_at_work)[int(beyond)] + HANGING_S
+
+    def _next_moment(self) -> float:
+        """When something may be taken that may not be taken now: the next timer is due, or low keys at work count as hanging."""
+        timer = self._timers[0][0] if self._timers else inf
+        return min(timer, self._low_due()) if self._low.next(self._full) is not None else timer
 
     def _take(self, key: K, low: bool, now: float) -> None:
         (self._low if low else self._normal).take(key)
@@ -358,10 +370,12 @@ class Queue(Generic[K]):
                 self._bell.notify()
 
     def _wait(self, now: float) -> None:
-        """Wait until called; if nobody else watches the next timer, no longer than for that."""
-        until = self._timers[0][0] if self._timers and self._timers[0][0] < self._watched else inf
-        if until < inf:
+        """Wait until called; if nobody else watches the time until the next moment, no longer than for that."""
+        until = self._next_moment()
+        if until < self._watched:
             self._watched = until
+        else:
+            until = inf
         self._waiting += 1
         try:
             self._changed.wait(until - now if until < inf else None)

@@ -23,13 +23,14 @@ PATIENCE = 2.0
 
 
 @contextmanager
-def world(teams: int = 1, *, workers: int = WORKERS, writers: int = WRITERS):
-    """A controller at work, and namespaces: `team-0` and so on, and `small`."""
+def world(teams: int = 1, *, workers: int = WORKERS, writers: int = WRITERS, begun: bool = True):
+    """Namespaces, `team-0` and so on and `small`, and a controller at work, unless it is to begin later."""
     with Cluster(1, ranks(other=FOREVER)) as cluster:
         for name in ("small", *(f"team-{number}" for number in range(teams))):
             cluster.api.create(NAMESPACES, {"metadata": {"name": name}})
-        cluster.controller(workers=workers, writers=writers)
-        cluster.stepped.advance(1)
+        if begun:
+            cluster.controller(workers=workers, writers=writers)
+            cluster.stepped.advance(1)
         yield cluster
 
 
@@ -153,6 +154,19 @@ def test_jobs_of_many_namespaces_that_came_at_the_same_moment_behind_admission_t
         seconds, writes = wait_of_a_small_job(cluster)
         assert seconds <= PATIENCE
         assert writes <= jobs
+
+
+def test_jobs_that_were_there_before_the_controller_beside_one_namespace_whose_admission_takes_long():
+    """After a start or an election every job is looked at with low priority: those that hang must not keep the others waiting."""
+    with world(teams=1, begun=False) as cluster:
+        slow(cluster, 25.0, "create")
+        submit(cluster, 12, 50, apart=False)
+        for number in range(30):
+            cluster.submit(f"small-{number}", "small", types={"worker": 1})
+        since = cluster.stepped.monotonic()
+        cluster.controller(workers=WORKERS, writers=WRITERS)
+        cluster.reach(lambda: len(cluster.api.list(RAW_PODS, "small").items) == 30)
+        assert cluster.stepped.monotonic() - since <= PATIENCE
 
 
 def test_what_is_due_later_is_not_forgotten_while_all_workers_hang():

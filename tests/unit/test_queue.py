@@ -284,12 +284,28 @@ def test_work_that_is_finished_counts_as_any_other_again(queue):
     assert served(queue, 2) == ["big", "old"]
 
 
+def test_low_keys_that_hang_keep_no_other_low_key_waiting(clock, metrics):
+    queue = Queue(primitives=clock, metrics=metrics.queue("q"), group=lambda key: key, share=2)
+    for key in "abcd":
+        queue.add(key, low=True)
+    assert [queue.get(), queue.get()] == ["a", "b"]
+    clock.time = 0.6
+    queue.progress("b")
+    assert waits(queue) == pytest.approx(0.4)  # until a second after the last progress of "a"
+    clock.time = 1.0
+    assert queue.get() == "c"
+    assert waits(queue) == pytest.approx(0.6)  # then of "b"
+    clock.time = 1.6
+    assert queue.get() == "d"
+    assert waits(queue) is None
+
+
 def test_low_keys_do_not_take_all_workers(clock, metrics):
     queue = Queue(primitives=clock, metrics=metrics.queue("q"), group=lambda key: key, share=2)
     for key in "abc":
         queue.add(key, low=True)
     assert [queue.get(), queue.get()] == ["a", "b"]
-    assert waits(queue) is None
+    assert waits(queue) == 1.0  # until both count as hanging
     queue.add("x")
     assert queue.get() == "x"
     assert queue.crowded()
@@ -298,6 +314,8 @@ def test_low_keys_do_not_take_all_workers(clock, metrics):
     assert not queue.crowded()
     queue.add("d", low=True)
     clock.time = 100.0
+    for key in "ac":
+        queue.progress(key)
     queue.add("y")
     assert queue.get() == "y"  # however long it has waited
     queue.shut_down(drain=True)

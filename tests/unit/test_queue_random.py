@@ -9,7 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from genericjob.reconcile.metrics import Metrics
 from genericjob.reconcile.primitives import System
-from genericjob.reconcile.queue import Queue
+from genericjob.reconcile.queue import HANGING_S, Queue
 from sim.scheduler import Stepped
 from unit.alone import Alone, waits
 
@@ -38,6 +38,7 @@ class AgainstModel(RuleBasedStateMachine):
         self.normal, self.low = [], []  # (key, since)
         self.later = {}  # key: (ready, low, when it was asked for)
         self.at_work, self.again = {}, {}  # key: low; key: (ready, low)
+        self.taken = {}  # key: when it was taken to work
         self.rested, self.failed, self.unfinished = {}, Counter(), set()
         self.turns = {False: [], True: []}  # groups with keys that are ready, by priority
         self.turn_of_low = self.closed = self.drained = False
@@ -87,7 +88,7 @@ class AgainstModel(RuleBasedStateMachine):
 
     def next(self, low):
         self.order(low)
-        if low and sum(self.at_work.values()) >= SHARE:
+        if low and sum(was_low and self.clock.time - self.taken[key] < HANGING_S for key, was_low in self.at_work.items()) >= SHARE:
             return None
         busy = Counter(GROUPS[key] for key in self.at_work)
         entries = [entry for entry in (self.low if low else self.normal) if busy[GROUPS[entry[0]]] < SHARE]
@@ -104,6 +105,7 @@ class AgainstModel(RuleBasedStateMachine):
         key = entry[0]
         self.turn_of_low = not low
         self.at_work[key] = low
+        self.taken[key] = self.clock.time
         return key
 
     # what happens to both

@@ -23,8 +23,15 @@ mutant(
     "keeps_no_worker_for_small_jobs",
     "8",
     "All workers wait for the writes of large jobs.",
-    edit(Queue._next, "len(self._low_at_work) < self._share", "True"),
+    edit(Queue._next, "self._low_due() <= now", "True"),
     first=("test_admission_that_takes_longer_than_a_turn",),
+)
+mutant(
+    "lets_low_keys_that_hang_keep_others_waiting",
+    "8",
+    "After a start, jobs of one namespace behind slow admission keep the jobs of all others waiting.",
+    edit(Queue._low_due, "+ HANGING_S", "+ 1e9"),
+    first=("test_jobs_that_were_there_before_the_controller_beside_one_namespace_whose_admission_takes_long",),
 )
 mutant(
     "serves_one_namespace_after_the_other",
