@@ -169,13 +169,18 @@ class Reflector(Generic[T]):
         items: list[T] = []
         unreadable: list[Unreadable] = []
         version = ""
-        for page in pages(self._api, self._resource, self._namespace, labels=self._labels):
-            if self._stopping:
-                return
-            self._alive = self._primitives.monotonic()
-            items += map(self._store.known, page.items)
-            unreadable += page.unreadable
-            version = version or page.resource_version
+        alive = self._alive
+        try:
+            for page in pages(self._api, self._resource, self._namespace, labels=self._labels):
+                if self._stopping:
+                    return
+                self._alive = self._primitives.monotonic()
+                items += map(self._store.known, page.items)
+                unreadable += page.unreadable
+                version = version or page.resource_version
+        except ApiError:
+            self._alive = alive  # first pages alone, again and again, do not move the cache
+            raise
         self._replace(items, unreadable, version, began)
         self._give_up_if_older(version, wanted)
 

@@ -314,6 +314,21 @@ def test_a_long_list_is_ended_after_its_page(api):
     assert not rig.reflector.listed
 
 
+def test_a_list_that_never_gets_beyond_its_first_page_is_no_sign_of_life(api):
+    put(api, *(f"m{n}" for n in range(1001)))
+    silences = []
+
+    def slow():
+        silences.append(rig.reflector.silence)
+        rig.walk.time += 100
+
+    rig = Rig(api, slow, GONE, slow, GONE, slow)
+    rig.run()
+    assert rig.verbs[:5] == ["list", "continue", "list", "continue", "list"]
+    assert silences[1] >= 100
+    assert silences[2] >= 200
+
+
 def test_every_page_of_a_long_list_is_a_sign_of_life(api):
     put(api, *(f"m{n}" for n in range(1001)))
     silences = []
