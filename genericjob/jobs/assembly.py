@@ -2,6 +2,7 @@
 
 import math
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, TypeVar
@@ -36,6 +37,8 @@ NAME = "genericjob"
 RESERVED = 0.25
 """The part of all workers that is kept free: from the jobs of one namespace, from jobs whose writes were interrupted, and from old ones."""
 
+MOST_UNREPORTED = 1000
+"""Objects that cannot be decoded of which a standby remembers to emit an event when it leads."""
 LONGEST_BACKOFF = 60.0
 """Seconds: when a server comes back after an hour, no job waits for another one."""
 
@@ -89,6 +92,8 @@ class Assembly:
         self.recorder = Recorder(fenced, component=names.CONTROLLER, primitives=primitives, metrics=metrics)
         measures = metrics.controller(NAME, workers)
         self._working = False
+        self._unreported: deque[tuple[Resource[Any], Unreadable]] = deque(maxlen=MOST_UNREPORTED)
+        """Pods and services that could not be decoded before the work began."""
         self.departures = Departures()
         self._sweeper = Sweeper(self.departures, jobs=self.jobs, pods=self.pods)
         self._jobs = JobController(
@@ -159,6 +164,9 @@ class Assembly:
         self._working = True
         for job in self.jobs.values():
             self.queue.add(Key(job.namespace, job.name), low=True)
+        for resource, lost in list(self._unreported):
+            self._report_unreadable(resource, lost)
+        self._unreported.clear()
 
     def _enqueue(self, namespace: str, name: str, *, low: bool) -> None:
         if self._working:
@@ -184,7 +192,9 @@ class Assembly:
 
     def _report_unreadable(self, resource: Resource[Any], lost: Unreadable) -> None:
         """Emit an event about a pod or service that cannot be decoded. (A job is reported by its reconcile.)"""
-        if self._working and lost.name and lost.uid:
+        if not self._working:
+            self._unreported.append((resource, lost))
+        elif lost.name and lost.uid:
             about = Reference(resource.api_version, resource.kind, lost.namespace, lost.name, lost.uid)
             self.recorder.event(about, "Warning", Reason.UNREADABLE, f"The controller cannot read it: {lost.problem}")
 

@@ -5,7 +5,7 @@
 
 Caches are warm before the election, so that a successor begins at once. A new leader first lets its caches catch up with everything its
 predecessor wrote. When asked to stop it takes in nothing more, finishes what it has begun, and only then gives the lease away. Creates that
-slow admission holds up are not waited for: they are harmless when they are late, and the successor should not be late because of them. A
+slow admission holds up delay this by `Limits.drain` at most: they are harmless when they are late. A
 leader that LOSES the lease drains nothing: somebody else may be at work already, and the way out is the shortest one.
 
 What a process is made of is given to it; `parts.py` says what it knows of each.

@@ -76,6 +76,18 @@ def test_a_job_of_another_controller_is_left_alone_although_it_cannot_be_decoded
         assert initialized(cluster, "theirs") is None
 
 
+def test_a_pod_that_cannot_be_decoded_when_the_controller_begins_is_reported():
+    with Cluster(1, ranks(other=FOREVER)) as cluster:
+        controller = cluster.controller()
+        cluster.submit(types={"worker": 2})
+        cluster.reach_running()
+        controller.crash()
+        spoil(cluster, RAW_PODS, "train-worker-1")
+        cluster.controller()
+        cluster.stepped.advance(30)
+        assert events(cluster, "Unreadable") == {("Pod", "train-worker-1")}
+
+
 def test_a_pod_that_cannot_be_decoded_is_waited_for_and_reported():
     with Cluster(1, ranks(other=FOREVER)) as cluster:
         cluster.controller()

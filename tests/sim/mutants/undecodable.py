@@ -55,7 +55,7 @@ mutant(
     "says_nothing_of_what_cannot_be_decoded",
     "8",
     "No event is emitted about a pod that cannot be decoded.",
-    edit(Assembly._report_unreadable, "if self._working and lost.name and lost.uid:", "if False:"),
+    edit(Assembly._report_unreadable, "elif lost.name and lost.uid:", "elif False:"),
     first=("test_a_pod_that_cannot_be_decoded_is_waited_for_and_reported",),
 )
 mutant(
