@@ -22,7 +22,7 @@ from .applied import LAST_APPLIED, last_applied, remembering
 from .documents import BadInputError, Document, Problem, problems, read
 from .failures import BAD_INPUT, CommandError
 from .jobs import JOBS
-from .options import Context, Kubeconfig, Local, Namespace, Target, target
+from .options import NAMESPACE_PATTERN, Context, Kubeconfig, Local, Namespace, Target, target
 from .text import say
 
 NOT_CHECKED = "some validation rules were not checked"
@@ -93,6 +93,15 @@ def _check(document: Document) -> None:
     meta = document.body.get("metadata")
     if not isinstance(meta, dict) or not (meta.get("name") or meta.get("generateName")):
         raise BadInputError(f"{document.where}: metadata.name is missing")
+    namespace = meta.get("namespace")
+    if namespace is not None and not (isinstance(namespace, str) and NAMESPACE_PATTERN.fullmatch(namespace or "default")):
+        raise _wrong(document, "metadata.namespace", f"{namespace!r} is not the name of a namespace")
+    if not isinstance(meta.get("annotations") or {}, dict):
+        raise _wrong(document, "metadata.annotations", "this is not an object")
+
+
+def _wrong(document: Document, field: str, text: str) -> BadInputError:
+    return BadInputError(document.told(Problem(field, text, document.line(field), "error")))
 
 
 class _Application:

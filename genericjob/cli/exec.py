@@ -12,7 +12,7 @@ from genericjob.reconcile.resources import RAW_PODS, Key
 from .failures import BAD_INPUT, TIMED_OUT, CommandError
 from .following import follow
 from .get import why
-from .jobs import JOBS, Job, Name, find, key_of, status_of
+from .jobs import JOBS, Job, Name, find, key_of, status_of, whole
 from .options import Context, Kubeconfig, Local, Namespace, Target, interactive, target
 from .ranks import Pod, Rank, Types, belongs, complete_ranks, containers_of, one_rank, pods_of, ranks_of
 from .text import say
@@ -52,7 +52,7 @@ def execute(
     if not command:
         raise CommandError("what is to be run? write it behind two dashes: genericjob exec NAME --rank worker-0 -- COMMAND", BAD_INPUT)
     where = target(kubeconfig, context, namespace, run)
-    job = find(where, name)
+    job = whole(find(where, name))
     chosen = one_rank(job, pods_of(where, job), types or [], rank)
     raise typer.Exit(enter(where, chosen, container, command, stdin=stdin, terminal=terminal))
 

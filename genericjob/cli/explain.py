@@ -18,7 +18,7 @@ from genericjob.reconcile.errors import ApiError
 from .acting import Acting
 from .documents import BadInputError, Document, jobs_of
 from .failures import BAD_INPUT, CommandError, misuse
-from .jobs import PREFIXES, complete, find
+from .jobs import PREFIXES, complete, find, whole
 from .options import Context, Kubeconfig, Local, Namespace, target
 from .outlook import Outlook, Standing, outlook
 from .tables import OF_PHASE, Table, colourful, now
@@ -82,7 +82,7 @@ def _new(document: Document) -> Job:
 
 def _from_server(name: str, kubeconfig: str, context: str, namespace: str | None, run: str | None) -> Job:
     try:
-        found = find(target(kubeconfig, context, namespace, run), name)
+        found = whole(find(target(kubeconfig, context, namespace, run), name))
     except (ApiError, CommandError) as error:
         # ONLY THEN: a job may well have the name of a directory.
         if Path(name).is_dir():

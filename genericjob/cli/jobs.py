@@ -118,6 +118,16 @@ def everything(where: Target, *, everywhere: bool = False, labels: str = "") -> 
     return found, version
 
 
+def whole(job: Job) -> Job:
+    """Return a job whose spec was decoded; raises CommandError for one that was not, because nothing is known of its modes and ranks."""
+    if INCOMPLETE in job:
+        name = key_of(job).name
+        raise CommandError(
+            f"{name} cannot be decoded: {job[INCOMPLETE]}; the controller does not run it: apply it again without that, or delete it"
+        )
+    return job
+
+
 def key_of(job: Job) -> Key:
     """Which job it is."""
     return Key(job["metadata"]["namespace"], job["metadata"]["name"])

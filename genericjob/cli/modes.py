@@ -11,7 +11,7 @@ from .exec import SHELL, Container, enter, until_running
 from .failures import BAD_INPUT, TIMED_OUT, CommandError
 from .following import life_of
 from .get import why
-from .jobs import JOBS, Job, Name, Names, find, key_of, status_of
+from .jobs import JOBS, Job, Name, Names, find, key_of, status_of, whole
 from .options import Context, Kubeconfig, Local, Namespace, Target, target
 from .ranks import Pod, one_rank, pods_of
 from .text import say
@@ -124,7 +124,7 @@ def _held(job: Job) -> bool:
 
 
 def _open(job: Job, what: str) -> Job:
-    phase = status_of(job).phase
+    phase = status_of(whole(job)).phase
     if phase in FINAL_PHASES:
         raise CommandError(f"{key_of(job).name} has {phase.lower()}: a job that has ended cannot be {what}")
     return job

@@ -31,7 +31,7 @@ LONGEST_NAME = 253
 """Characters of the name of a Lease."""
 PATIENCE = Timeouts(read=30.0, write=30.0)
 """A person waits longer than a controller that others wait for."""
-_NAMESPACE = re.compile("[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+NAMESPACE_PATTERN = re.compile("[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
 def lease_name(namespaces: Collection[str]) -> str:
@@ -111,7 +111,7 @@ class Target:
 
 def target(kubeconfig: str = "", context: str = "", namespace: str | None = None, run: str | None = None) -> Target:
     """The server that the options name, and the namespace."""
-    if namespace is not None and not _NAMESPACE.fullmatch(namespace):
+    if namespace is not None and not NAMESPACE_PATTERN.fullmatch(namespace):
         # AN EMPTY NAME MOSTLY IS a variable of a shell that nobody has set.
         hint = "lower-case letters, digits and dashes, 63 at most" if namespace else "leave the option out for the default"
         raise CommandError(f"{namespace!r} is no name of a namespace: {hint}", BAD_INPUT)

@@ -145,6 +145,10 @@ def test_commands_describe_and_delete_what_cannot_be_read(world, leader, gj):
         ended = gj("get", "-n", namespace, "odd", "-o", output)
         assert (ended.code, ended.out) == (1, "")  # a part of it must not be taken for the whole
         assert f"the job odd cannot be shown as {output}: it is nested too deeply" in ended.err
+    for words in (["pause"], ["resume"], ["debug"], ["debug", "--off"], ["explain"]):
+        ended = gj(*words, "-n", namespace, "odd")
+        assert (ended.code, ended.out) == (1, "")
+        assert "odd cannot be decoded: it is nested too deeply" in ended.err
     assert gj("delete", "-n", namespace, "odd").code == 0
     with pytest.raises(ApiError) as caught:
         world.api.get(JOBS, Key(namespace, "odd"))
