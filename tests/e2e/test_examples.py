@@ -92,6 +92,11 @@ def exits(type, rank, exit_code=0):
     return lambda play: play.ends(type, rank, exit_code)
 
 
+def runs_again(type, rank):
+    """The next pod of a rank runs: its restart is stored."""
+    return lambda play: play.begins(type, rank)
+
+
 def starts_over(epoch):
     """All pods make room for those of another run of the job."""
 
@@ -285,7 +290,9 @@ ROWS = {
     "services.yaml": plays(exits("client", 0), left={"client-0": "Succeeded"}),
     "shared-memory.yaml": plays(*FOUR),
     "suspend.yaml": created_paused,
-    "tensorflow-ps.yaml": with_tf_config(plays(exits("worker", 0, 1), exits("chief", 0), restarts=1, left={"chief-0": "Succeeded"})),
+    "tensorflow-ps.yaml": with_tf_config(
+        plays(exits("worker", 0, 1), runs_again("worker", 0), exits("chief", 0), restarts=1, left={"chief-0": "Succeeded"})
+    ),
     "tensorflow-workers.yaml": with_tf_config(plays(*FOUR)),
     "torchrun.yaml": torchrun,
     "ttl.yaml": ttl,

@@ -243,11 +243,12 @@ def test_a_failure_that_is_final_is_told_without_a_restart(go):
 
 
 def test_a_joint_restart_is_told(go, tmp_path):
-    script = f"[ -e {tmp_path}/n ] || {{ touch {tmp_path}/n; exit 4; }}"
-    talk = Talk()
+    wait = f"until [ -e {tmp_path}/told ]; do sleep 0.05; done"  # an event may come late
+    script = f"[ -e {tmp_path}/n ] || {{ touch {tmp_path}/n; exit 4; }}; {wait}"
+    talk = Talk().on("restart of the whole job 1 of 1", (tmp_path / "told").touch)
     assert go(talk, job(script, part={"restartPolicy": {"policy": "OnFailure", "limit": 1, "scope": "Job"}})) == 0
     assert "w-0 * failed with exit code 4" in talk.lines
-    assert any("restart of the whole job 1 of 1" in line for line in talk.lines)
+    assert "j was started again as a whole, once" in talk.lines
 
 
 # ------------------------------------------------------------------------------------------------ reading along
