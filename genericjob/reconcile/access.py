@@ -67,7 +67,7 @@ class Access:
         """The server's address, for people. Without TLS the path is left out, because it may be a token."""
         return f"https://{self.authority}{self.prefix}" if self.tls else f"http://{self.authority}"
 
-    @property
+    @cached_property
     def authority(self) -> str:
         """Host and port, as HTTP writes them."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"

@@ -3,7 +3,6 @@
 import re
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from io import BytesIO
 from typing import Any, TypeVar
 
@@ -25,8 +24,7 @@ NO_SUCH_PAGE = "404 page not found"
 _CUSTOM = re.compile(r"/apis/(?P<group>[^/?]+)/(?P<version>[^/?]+)/(?:namespaces/[^/?]+/)?(?P<plural>[^/?]+)")
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(msgspec.Struct, frozen=True, gc=False):
     """A whole answer."""
 
     status: int

@@ -5,8 +5,9 @@ to stand between a caller and a server overrides `through`.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
+
+import msgspec
 
 from .api import Api, Body, Created, FieldValidation, Operations, Page, Propagation, Watch
 from .resources import Key, Resource
@@ -17,8 +18,7 @@ Verb = Literal["get", "list", "watch", "create", "replace", "replace_status", "p
 WRITES: frozenset[Verb] = frozenset(("create", "replace", "replace_status", "patch", "delete"))
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(msgspec.Struct, frozen=True, gc=False):
     """A request on its way. The key of a list, watch or create has no name."""
 
     verb: Verb

@@ -7,7 +7,6 @@ its other threads have sent at that moment reaches the server or does not, as th
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import replace
 from types import TracebackType
 from typing import Any, Generic, Literal, Self, TypeVar, cast
 
@@ -168,7 +167,7 @@ def _named(call: Call) -> Call:
     if call.verb != "create":
         return call
     meta = (msgspec.json.decode(call.body) if isinstance(call.body, bytes) else call.body).get("metadata", {})
-    return replace(call, key=Key(call.key.namespace, meta.get("name") or meta.get("generateName") or ""))
+    return msgspec.structs.replace(call, key=Key(call.key.namespace, meta.get("name") or meta.get("generateName") or ""))
 
 
 def _about(found: Any) -> str:

@@ -90,6 +90,13 @@ def test_headers_have_small_names_and_keep_repetitions_apart():
     assert reply.headers["warning"] == '299 - "a"\n299 - "b"'
 
 
+@pytest.mark.parametrize("field", [b"Content-Length: 2", b"content-length:2", b"CONTENT-LENGTH : \t2 \t"])
+def test_a_field_is_known_by_its_whole_name_however_it_is_written(field):
+    others = [b"X-Content-Length: 9", b"Content-Length-Limit: 9", b"Audit-Id: content-length: 9", b"Date"]
+    reply = Reply(Wire(head(b"200 OK", *others, field, *others) + b"ok"), "GET")
+    assert (reply.read(), reply.headers) == (b"ok", {"content-length": "2"})
+
+
 @pytest.mark.parametrize(
     "data",
     [
