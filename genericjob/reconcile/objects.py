@@ -343,7 +343,7 @@ def _labels(found: Mapping[str, str | None], names: frozenset[str] | None) -> Ma
 
 def _annotations(found: Mapping[str, str | None], names: frozenset[str]) -> Mapping[str, str]:
     # A controller writes short values; users can put 256 KiB in their place.
-    return {name: _short(found[name]) for name in names if name in found} or _NOTHING
+    return {name: (found[name] or "")[:MESSAGE_LIMIT] for name in names if name in found} or _NOTHING
 
 
 def _conditions(found: Sequence[_WireCondition | None] | None) -> tuple[Condition, ...]:

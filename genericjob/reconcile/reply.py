@@ -23,6 +23,8 @@ _FIELDS = re.compile(
     rb"\r\n(connection|content-encoding|content-length|retry-after|transfer-encoding|warning)[ \t]*:[ \t]*([^\r\n]*)", re.IGNORECASE
 )
 """The header fields that somebody reads."""
+_CHUNK_SIZE = re.compile(rb"\s*([0-9a-fA-F]{1,16})\s*(?:;|\Z)")
+"""What may follow behind a semicolon, nobody needs."""
 
 
 class BrokenReplyError(Exception):
@@ -105,28 +107,30 @@ class Reply:
 
     def _take_chunks(self) -> bytes:
         """The content of all chunks, or parts of them, that have arrived."""
-        data, at, parts = self._buffer or self._receive(), 0, []
-        while at < len(data):
-            if self._skip:  # the line end behind a chunk
-                step = min(self._skip, len(data) - at)
-                self._skip -= step
-                at += step
-            elif self._left:
-                part = data[at : at + self._left]
-                parts.append(part)
-                at += len(part)
-                self._left -= len(part)
-                self._skip = 0 if self._left else 2
-            else:
-                end = data.find(b"\r\n", at)
-                if end < 0:
+        data, at = self._buffer or self._receive(), 0
+        left, skip, end = self._left, self._skip, len(data)
+        parts: list[bytes] = []
+        while at < end:
+            if not (left or skip):
+                line = data.find(b"\r\n", at)
+                if line < 0:
                     break  # half of a size; the rest is on its way
-                self._left = _chunk_size(data[at:end])
-                at = end + 2
-                if self._left == 0:
+                left, at = _chunk_size(data[at:line]), line + 2
+                if left == 0:
                     self._buffer = data[at:]
                     self._finish()
-                    return b"".join(parts)
+                    return parts[0] if len(parts) == 1 else b"".join(parts)
+            if left:
+                part = data[at : at + left]
+                parts.append(part)
+                at += len(part)
+                left -= len(part)
+                skip = 0 if left else 2
+            if skip:  # the line end behind a chunk
+                step = min(skip, end - at)
+                skip -= step
+                at += step
+        self._left, self._skip = left, skip
         self._buffer = data[at:]
         if not parts and self._buffer:
             if len(self._buffer) > CHUNK_LINE_LIMIT:
@@ -181,7 +185,6 @@ def _parsed(head: bytes) -> tuple[int, str, dict[str, str]]:
 
 
 def _chunk_size(line: bytes) -> int:
-    text = line.partition(b";")[0].strip()
-    if not text or len(text) > 16 or text.strip(b"0123456789abcdefABCDEF"):
+    if (found := _CHUNK_SIZE.match(line)) is None:
         raise BrokenReplyError(f"a chunk size of {line[:20]!r}")
-    return int(text, 16)
+    return int(found[1], 16)
