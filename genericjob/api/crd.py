@@ -127,6 +127,8 @@ def _resolved(source: Mapping[str, Any], known: Mapping[str, Any]) -> Mapping[st
     here = {name: value for name, value in source.items() if name not in ("$ref", "anyOf")}
     if "$ref" in source:
         return {**_resolved(known[source["$ref"].removeprefix("#/$defs/")], known), **here}
+    if "anyOf" in source and "type" in source:  # conditions beside a type, which the server takes as they are
+        return {**here, "anyOf": source["anyOf"]}
     if "anyOf" in source:
         choices = [choice for choice in source["anyOf"] if choice != {"type": "null"}]
         if len(choices) != 1:

@@ -7,10 +7,21 @@ The CRD is made of these models (`crd.py`), so what the server needs to know bey
 worst case of every rule before it accepts one, and which lists are maps. Each limit is one that no job which can run will meet.
 """
 
+import re
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, ValidationInfo, WithJsonSchema, field_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    PlainValidator,
+    ValidationError,
+    ValidationInfo,
+    WithJsonSchema,
+    field_validator,
+)
 from pydantic.alias_generators import to_camel
 
 from . import ranges
@@ -52,9 +63,56 @@ class _Model(BaseModel):
     model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, frozen=True, extra="ignore")
 
 
-def _rank(value: object) -> object:
-    """Ranks may be written as digits in quotes: vendors' tools do."""
-    return int(value) if isinstance(value, str) and value.isascii() and value.isdigit() else value
+ALL: Final = "all"
+ANY: Final = "any"
+"""In a rule: every rank of a type, however many there are; and at least one of them."""
+_BOUND = "(0|[1-9][0-9]{0,3})"
+RANKS_PATTERN = f"^([0-9]+|{_BOUND}-{_BOUND}|{ALL}|{ANY})$"
+_RANGE = re.compile(f"{_BOUND}-{_BOUND}")
+BESIDE_OTHERS = "^[0-9]"
+"""What an item is that does not stand alone: no word."""
+WORDS_STAND_ALONE = [{"maxItems": 1}, {"items": {"pattern": BESIDE_OTHERS}}]
+"""What the server asks of a rule's list, either of both.
+
+NOT IN CEL, which works out the cost of each rule for the largest job that could be: 10,000 rules of 128 types of 10,000 ranks are a
+thousand times the most that it allows, however cheap the question. For the same reason the server does not compare the two ends of a range;
+one that is backwards names no rank, and a rule with it can never fire.
+"""
+
+RankItem = int | range | Literal["all", "any"]
+"""One item of what a rule names of a type."""
+
+
+_WORDS: Mapping[str, RankItem] = {ALL: ALL, ANY: ANY}
+
+
+class Mixed(tuple[RankItem, ...]):
+    """What a rule names of a type, if it is not only numbers."""
+
+    __slots__ = ()
+
+
+def rank_item(value: object) -> RankItem:
+    """Read an item. Numbers may be digits in quotes: vendors' tools write them so."""
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        return value
+    if isinstance(value, str):
+        if value.isascii() and value.isdigit():
+            return int(value)
+        if value in _WORDS:
+            return _WORDS[value]
+        if ends := _RANGE.fullmatch(value):
+            return range(int(ends[1]), int(ends[2]) + 1)
+    raise ValueError("not a rank (0), a range of ranks (0-99), all, or any")
+
+
+def _items(found: tuple[RankItem, ...]) -> tuple[RankItem, ...]:
+    """Refuse words beside other items; what has only numbers is left as it is."""
+    if all(type(item) is int for item in found):
+        return found
+    if len(found) > 1 and (word := next((item for item in found if isinstance(item, str)), "")):
+        raise ValueError(f"{word} stands beside other ranks, and has to stand alone")
+    return Mixed(found)
 
 
 def _map_by(*keys: str) -> dict[str, Any]:
@@ -62,15 +120,12 @@ def _map_by(*keys: str) -> dict[str, Any]:
     return {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": list(keys)}
 
 
-RankNumber = Annotated[
-    int,
-    BeforeValidator(_rank),
-    Field(ge=0, strict=True),
-    WithJsonSchema(INT_OR_STRING | {"minimum": 0, "pattern": "^[0-9]+$", "maxLength": 9}),
+_Item = Annotated[
+    RankItem, PlainValidator(rank_item), WithJsonSchema(INT_OR_STRING | {"minimum": 0, "pattern": RANKS_PATTERN, "maxLength": 9})
 ]
-Ranks = Annotated[tuple[RankNumber, ...], Field(max_length=MAX_REPLICAS)]
+Ranks = Annotated[tuple[_Item, ...], Field(max_length=MAX_REPLICAS, json_schema_extra={"anyOf": WORDS_STAND_ALONE}), AfterValidator(_items)]
 Rule = Annotated[Mapping[str, Ranks], Field(max_length=MAX_TYPES)]
-"""Exact ranks by type. All of them together."""
+"""What is named of each type: numbers, ranges, or one word. All of it together."""
 
 TypeName = Annotated[str, Field(min_length=1, max_length=MAX_TYPE_LENGTH, pattern=f"^{LABEL}$")]
 Words = Annotated[tuple[Annotated[str, Field(max_length=MAX_WORD_LENGTH)], ...], Field(max_length=MAX_WORDS)]

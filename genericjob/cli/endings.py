@@ -1,13 +1,12 @@
 """How ranks and jobs ended, in words."""
 
-from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from genericjob.api import ranges
 from genericjob.api.status import GenericJobStatus, Task
 from genericjob.jobs.job import Job
 from genericjob.jobs.ledger import EMPTY, Ledger
-from genericjob.jobs.rules import NamedRanks, written
+from genericjob.jobs.rules import Ended, written
 from genericjob.jobs.status import condition
 from genericjob.reconcile.objects import Container, Pod
 
@@ -51,13 +50,10 @@ def verdict(job: Job, status: GenericJobStatus) -> str:
     message = _without_what_is_said_anyway(ended.message if ended else "")
     if status.phase != "Succeeded" or not job.design.rules.explicit_success:
         return message
-    succeeded = {task.type: ranges.parse(task.succeeded_ranks) for task in status.tasks}
-    met = next((rule for rule in job.design.rules.success if _all_succeeded(rule, succeeded)), None)
-    return f"the rule {written(met)} is met" if met else message
-
-
-def _all_succeeded(rule: NamedRanks, succeeded: Mapping[str, frozenset[int]]) -> bool:
-    return all(rank in succeeded.get(type, ()) for type, numbers in rule.items() for rank in numbers)
+    ranks = {task.type: ranges.parse(task.succeeded_ranks) for task in status.tasks}
+    succeeded = Ended(ranks, job.design.rules.sizes)
+    met = next((rule for rule in job.design.rules.success if succeeded.meet(rule)), None)
+    return f"the rule {written(met, ranks)} is met" if met else message
 
 
 def _without_what_is_said_anyway(message: str) -> str:

@@ -19,6 +19,7 @@ from genericjob.api.validation import broken
 from genericjob.jobs.decide import remarks
 from genericjob.jobs.job import Design, Job
 from genericjob.jobs.resource import JOBS
+from genericjob.jobs.rules import unfireable
 from genericjob.local.drafts import KNOWN_METADATA
 from genericjob.local.memory import MemoryApi
 from genericjob.local.names import label
@@ -28,13 +29,13 @@ from genericjob.reconcile.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITI
 
 from . import templates
 from .outlines import complaints, untyped
-from .outlook import never_firing
 from .wording import ABSENT, Finding, meant, told, unknown, wrong_type
 
 KNOWN: Mapping[str, Resource[Any]] = {JOBS.kind: JOBS, CONFIG_MAPS.kind: CONFIG_MAPS, SECRETS.kind: SECRETS}
 """The kinds that are looked at."""
 DEFAULT_NAMESPACE = "default"
-_NO_TYPE = re.compile(r"there is no replica of type '([^']+)'$")
+NO_FIELD = "<nil>"
+"""Where a server says that there is more to come: that none of several conditions holds. Which one follows."""
 SUFFIX = "xxxxx"
 """In the place of what a server adds to a `generateName`."""
 
@@ -156,7 +157,7 @@ def _refused(job: Mapping[str, Any]) -> Iterator[Finding]:
     try:
         api.create(JOBS, job, DEFAULT_NAMESPACE, field_validation="Ignore")
     except ApiError as error:
-        yield from (_complaint(cause, job) for cause in _once(error.causes))
+        yield from (_complaint(cause, job) for cause in _once(error.causes) if cause.field != NO_FIELD)
         if not error.causes:  # IT COULD NOT EVEN BE READ, and nothing in it has been looked at
             yield _unreadable(error)
             if len(job["metadata"]) > 1:
@@ -225,9 +226,9 @@ def _job(job: Mapping[str, Any], refused: Sequence[Finding]) -> Iterator[Finding
             yield Finding(field, message)
         yield from templates.findings_alone(job.get("spec"))
         return
-    for rule, why in never_firing(spec).items():
-        word = _NO_TYPE.search(why)
-        yield Finding(f"spec.{rule}", f"can never fire: {why}{meant(word[1], design.names) if word else ''}", "warning")
+    for rule in unfireable(spec):
+        hint = meant(rule.type, design.names) if rule.why == "no such type" else ""
+        yield Finding(f"spec.{rule.field}[{rule.index}]", f"can never fire: {rule.reason}{hint}", "warning")
     identity = JobIdentity(DEFAULT_NAMESPACE, job["metadata"]["name"], "")
     for news in remarks(Job(identity, 1, design, GenericJobStatus())):
         if news.reason == names.Reason.UNKNOWN_TYPE:

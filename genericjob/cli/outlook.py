@@ -4,25 +4,26 @@ A pure function of a job and the time: of its spec alone before it runs, and of 
 are asked in `jobs/rules.py`; here is told how they stand, the implicit ones included.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import chain
 from typing import Literal
 
 from genericjob.api import ranges
 from genericjob.api.names import FINAL_PHASES, MANAGER, Reason
-from genericjob.api.spec import GenericJobSpec, ReplicaSpec
+from genericjob.api.spec import ALL, ANY, RankItem, ReplicaSpec
 from genericjob.api.status import Task
 from genericjob.jobs.course import Course
 from genericjob.jobs.job import Job
 from genericjob.jobs.ledger import Ledger
-from genericjob.jobs.rules import TOLD, NamedRanks, Outcomes, Ranks, Rules, no_success_rule_reachable
+from genericjob.jobs.rules import NamedRanks, Outcomes, Ranks, item_text, no_success_rule_reachable, unfireable
 from genericjob.jobs.status import condition
 
 State = Literal["met", "can fire", "cannot fire", "never fires"]
 MOST_NOTES = 10
 """Ranks that wait for their next try and are told one by one."""
-IMPLICIT, ANY = "(implicit)", "any"
+IMPLICIT, ANY_RANK = "(implicit)", "any"
 
 
 @dataclass(frozen=True)
@@ -53,21 +54,6 @@ def outlook(job: Job, now: datetime, *, stored: bool = True) -> Outlook:
     return Outlook(job.status.phase if stored else "", tuple(found.success()), tuple(found.failure()), tuple(found.notes()))
 
 
-def never_firing(spec: GenericJobSpec) -> dict[str, str]:
-    """Rules that can never fire, each with the reason, by their fields: `successRules[0]`."""
-    found: dict[str, str] = {}
-    for field, name, rules in (
-        ("success_rules", "successRules", spec.success_rules),
-        ("failure_rules", "failureRules", spec.failure_rules),
-    ):
-        for first in range(0, len(rules), TOLD):  # as many as are told one by one
-            few = spec.model_copy(update={"success_rules": (), "failure_rules": (), field: rules[first : first + TOLD]})
-            for text in Rules.of(few).never:
-                number, _, why = text.removeprefix(f"{name}[").partition("] can never fire: ")
-                found[f"{name}[{first + int(number)}]"] = why
-    return found
-
-
 class _Looking:
     """At one job."""
 
@@ -75,7 +61,9 @@ class _Looking:
         self._job, self._spec, self._status, self._now, self._stored = job, job.spec, job.status, now, stored
         self._tasks: Mapping[str, Task] = {task.type: task for task in job.status.tasks}
         self._ended = job.status.phase in FINAL_PHASES
-        self._never = never_firing(job.spec)
+        self._never = {f"{rule.field}[{rule.index}]": rule.reason for rule in unfireable(job.spec)}
+        self._every: Ranks = {type: frozenset(range(size)) for type, size in job.design.rules.sizes.items()}
+        """ONE SET FOR ALL RULES: each of ten thousand may name all ranks of a type."""
         self._succeeded: Ranks = {type: ranges.parse(task.succeeded_ranks) for type, task in self._tasks.items()}
         self._failed: Ranks = {type: ranges.parse(task.failed_ranks) for type, task in self._tasks.items()}
 
@@ -84,9 +72,9 @@ class _Looking:
     def success(self) -> Iterator[Standing]:
         """The rules by which the job succeeds."""
         for number, rule in enumerate(self._spec.success_rules):
-            yield self._standing(f"successRules[{number}]", _ranks(rule), self._succeeded, self._failed, "succeed")
+            yield self._standing(f"successRules[{number}]", rule, self._succeeded, self._failed, "succeed")
         if not self._spec.success_rules:
-            wanted = _ranks(self._job.design.rules.success[0])
+            wanted = self._job.design.rules.success[0]
             endless = sorted({*self._job.design.rules.every_rank} - {*wanted})
             beside = f", but for {', '.join(endless)}, which never ends" if endless else ""
             made = self._standing(IMPLICIT, wanted, self._succeeded, self._failed, "succeed")
@@ -95,25 +83,37 @@ class _Looking:
     def failure(self) -> Iterator[Standing]:
         """The rules by which the job fails."""
         for number, rule in enumerate(self._spec.failure_rules):
-            yield self._standing(f"failureRules[{number}]", _ranks(rule), self._failed, self._succeeded, "fail for good")
+            yield self._standing(f"failureRules[{number}]", rule, self._failed, self._succeeded, "fail for good")
         yield self._otherwise()
 
-    def _standing(self, name: str, rule: Ranks, for_it: Ranks, against: Ranks, verb: str) -> Standing:
-        ranks = _named(rule)
+    def _standing(self, name: str, rule: NamedRanks, for_it: Ranks, against: Ranks, verb: str) -> Standing:
+        ranks = _written(rule)
         if name in self._never:
             return Standing(name, ranks, "never fires", self._never[name])
-        done, hindering = _common(rule, for_it), _common(rule, against)
-        if not any(rule.values()) or _size(done) == _size(rule):
+        exact = {type: self._ranks(type, items) for type, items in rule.items() if items and items[0] != ANY}
+        choices = [type for type, items in rule.items() if items and items[0] == ANY]
+        chosen = {type: found for type in choices if (found := for_it.get(type))}
+        lost = {type: against[type] for type in choices if against.get(type) == self._every[type]}
+        done, hindering = _common(exact, for_it) | chosen, _common(exact, against) | lost
+        missing = {type: left for type, wanted in exact.items() if (left := wanted - done.get(type, frozenset()))}
+        open = {type: self._every[type] - against.get(type, frozenset()) for type in choices if type not in chosen}
+        if not missing and not open:
             return Standing(name, ranks, "met", f"{_have(done)} {_past(verb)}" if done else "there is no rank to wait for")
         if hindering:
             return Standing(name, ranks, "cannot fire", f"{_have(hindering)} {_past('succeed' if verb != 'succeed' else 'fail for good')}")
         if self._ended:
             return Standing(name, ranks, "cannot fire", "the job has ended")
-        missing = {type: left for type, wanted in rule.items() if (left := wanted - done.get(type, frozenset()))}
         told = [f"{_have(done)} {_past(verb)}"] if done else []
-        told.append(f"waits for {self._doing(missing)} to {verb}")
-        told += self._budgets(missing) if verb != "succeed" else []
+        awaited = [self._doing(missing)] if missing else []
+        awaited += [f"any of {self._doing({type: left})}" for type, left in open.items()]
+        told.append(f"waits for {', '.join(awaited)} to {verb}")
+        told += self._budgets([*missing, *open]) if verb != "succeed" else []
         return Standing(name, ranks, "can fire", "; ".join(told))
+
+    def _ranks(self, type: str, items: Sequence[RankItem]) -> frozenset[int]:
+        if items[0] == ALL:
+            return self._every[type]
+        return frozenset(chain.from_iterable(item if isinstance(item, range) else (item,) for item in items if not isinstance(item, str)))
 
     def _otherwise(self) -> Standing:
         """The rule that no job is without: it never hangs."""
@@ -122,16 +122,16 @@ class _Looking:
             text += " and no failure rule can fire any more"
         told = condition(self._status, "Failed")
         if self._status.phase == "Failed" and told and "with rule:" not in told.message and told.reason != Reason.DEADLINE_EXCEEDED:
-            return Standing(IMPLICIT, ANY, "met", told.message)
+            return Standing(IMPLICIT, ANY_RANK, "met", told.message)
         if self._ended:
-            return Standing(IMPLICIT, ANY, "cannot fire", "the job has ended")
+            return Standing(IMPLICIT, ANY_RANK, "cannot fire", "the job has ended")
         if self._is_hopeless():
-            return Standing(IMPLICIT, ANY, "can fire", "fires as soon as the job begins: no success rule can ever fire")
+            return Standing(IMPLICIT, ANY_RANK, "can fire", "fires as soon as the job begins: no success rule can ever fire")
         lost = {type: ranks for type, ranks in self._failed.items() if ranks}
         why = [text, f"{_have(lost)} failed for good" if lost else "so far none has"]
         if not lost and not self._spec.success_rules:
             why += self._budgets(self._job.design.rules.every_rank)
-        return Standing(IMPLICIT, ANY, "can fire", "; ".join(why))
+        return Standing(IMPLICIT, ANY_RANK, "can fire", "; ".join(why))
 
     def _is_hopeless(self) -> bool:
         """Whether nothing can lead to success, even before any rank has ended."""
@@ -230,8 +230,17 @@ class _Looking:
 # ------------------------------------------------------------------------------------------------ words
 
 
-def _ranks(rule: NamedRanks) -> Ranks:
-    return {type: frozenset(ranks) for type, ranks in rule.items() if ranks}
+def _written(rule: NamedRanks) -> str:
+    """What a rule names: `worker 0-3, every ps, any server`."""
+    return ", ".join(_written_items(type, items) for type, items in rule.items() if items) or "no rank"
+
+
+def _written_items(type: str, items: Sequence[RankItem]) -> str:
+    if items[0] in (ALL, ANY):
+        return f"{'every' if items[0] == ALL else ANY} {type}"
+    if all(isinstance(item, int) for item in items):
+        return f"{type} {ranges.format(item for item in items if isinstance(item, int))}"
+    return f"{type} {','.join(map(item_text, items))}"
 
 
 def _named(ranks: Ranks) -> str:

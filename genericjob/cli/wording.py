@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from typing import Any, Literal, NamedTuple
 
-from genericjob.api.spec import LABEL, LABEL_VALUE, PORT_NAME, QUALIFIED_NAME
+from genericjob.api.spec import ALL, ANY, BESIDE_OTHERS, LABEL, LABEL_VALUE, PORT_NAME, QUALIFIED_NAME, RANKS_PATTERN
 from genericjob.local.checks import type_of
 from genericjob.local.schema import Schema
 from genericjob.reconcile.errors import Cause
@@ -46,8 +46,10 @@ _PATTERNS = {
     f"^{LABEL_VALUE}$": "it may have letters, digits, -, _ and ., begins and ends with a letter or a digit, and has 63 characters at most",
     f"^{QUALIFIED_NAME}$": "it is a name as http, or one with a domain before it as example.com/name",
     f"^({PORT_NAME})?$": "the name of a port has a-z, 0-9 and single dashes, and at least one letter; a number is written without quotes",
-    "^[0-9]+$": "a rank is a whole number from 0 on",
+    RANKS_PATTERN: "a rank is a whole number from 0 on, a range such as 0-99 (no spaces, no leading zeros, 9999 at most), all, or any",
+    BESIDE_OTHERS: f"{ALL} and {ANY} stand alone in their list",
 }
+_PATTERN = re.compile(r"should match '(.*)'$")
 
 
 def told(cause: Cause, value: Any = ABSENT, schema: Schema | None = None, *, keys: Iterable[str] = ()) -> str:
@@ -110,7 +112,7 @@ def _limits(value: Any, schema: Schema, cause: Cause) -> Iterator[str]:
         case "FieldValueTooMany" if isinstance(value, list | dict):
             yield f"has {len(value)} entries, {source['maxItems' if isinstance(value, list) else 'maxProperties']} is the most"
         case "FieldValueInvalid" if isinstance(value, str):
-            yield from _text(value, source)
+            yield from _text(value, source, cause)
         case "FieldValueInvalid" if isinstance(value, int | float):
             if value < source.get("minimum", value):
                 yield f"{value} is too small, {source['minimum']} is the least"
@@ -120,11 +122,14 @@ def _limits(value: Any, schema: Schema, cause: Cause) -> Iterator[str]:
             yield "is empty"
 
 
-def _text(value: str, source: Mapping[str, Any]) -> Iterator[str]:
+def _text(value: str, source: Mapping[str, Any], cause: Cause) -> Iterator[str]:
     if len(value) < source.get("minLength", 0):
         yield "is empty" if not value else f"has {len(value)} characters, {source['minLength']} is the least"
     if "pattern" in source:
-        yield f"{shown(value)} is not allowed: {_PATTERNS.get(source['pattern'], 'it has to match ' + source['pattern'])}"
+        found = _PATTERN.search(cause.message)
+        pattern = found[1] if found else source["pattern"]
+        hint = meant(value, (ALL, ANY)) if pattern == RANKS_PATTERN else ""
+        yield f"{shown(value)} is not allowed: {_PATTERNS.get(pattern, 'it has to match ' + pattern)}{hint}"
 
 
 def _doubled(value: Any, keys: Iterable[str]) -> str:

@@ -264,7 +264,7 @@ def _told(end: End, *, what: str = "restart") -> str:
 
 def remarks(job: Job) -> tuple[News, ...]:
     """What a user should hear about a spec, once: when the status first speaks of it."""
-    told = [News("Warning", Reason.RULE_NEVER_FIRES, text) for text in job.design.rules.never]
+    told = [News("Warning", Reason.RULE_NEVER_FIRES, text) for text in job.design.rules.remarks]
     told += [News("Warning", Reason.UNKNOWN_TYPE, f"{where}: there is no replica of type {type!r}") for where, type in _unknown(job.spec)]
     return tuple(told)
 

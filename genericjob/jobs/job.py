@@ -3,16 +3,17 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from genericjob.api.names import NAME_LIMIT, JobIdentity, replica_name
-from genericjob.api.spec import GenericJobSpec, InvalidSpecError, ReplicaSpec
+from genericjob.api.spec import GenericJobSpec, InvalidSpecError, Mixed, ReplicaSpec
 from genericjob.api.status import GenericJobStatus
 
 from .rules import Rules
 
-PER_NAME, PER_MODEL = 64, 1_024
-"""Bytes in memory: of a text beside its characters, with its place in a tuple, and of a model of the spec."""
+PER_NAME, PER_MODEL, PER_RANGE = 64, 1_024, 64
+"""Bytes in memory: of a text beside its characters, with its place in a tuple; of a model of the spec; of a range beside its text."""
 
 _SERVICE_NAME = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?\Z")
 
@@ -54,7 +55,9 @@ class Design:
         """The bytes of what is not in the text of the spec, at most: names by the thousand, and models with their defaults."""
         names = sum(len(found) * (PER_NAME + len(found[-1])) for found in self.names.values() if found)
         ports = len(self.spec.service.ports) if self.spec.service else 0
-        return names + PER_MODEL * (4 + len(self.names) + ports)
+        rules = chain.from_iterable(rule.values() for rule in (*self.spec.success_rules, *self.spec.failure_rules))
+        ranges = sum(len(items) for items in rules if isinstance(items, Mixed))
+        return names + PER_MODEL * (4 + len(self.names) + ports) + PER_RANGE * ranges
 
 
 def _containers(template: dict[str, Any]) -> int:

@@ -28,6 +28,7 @@ def problems(value: Any, schema: Schema, path: str = "", old: Any = _UNCHANGED) 
     if why := _wrong_type(value, schema):
         yield Cause(path, f'Invalid value: "{type_of(value)}": {path} in body must be of type {why}', "FieldValueTypeInvalid")
         return
+    yield from _choices(value, schema, path)
     yield from _enumeration(value, schema, path)
     if isinstance(value, str):
         yield from _text(value, schema, path)
@@ -66,6 +67,18 @@ def _wrong_type(value: Any, schema: Schema) -> str:
     if not schema.type or found == schema.type or (schema.type == "number" and found == "integer"):
         return ""
     return schema.type
+
+
+def _choices(value: Any, schema: Schema, path: str) -> Iterator[Cause]:
+    """Conditions of which one is enough. Without one, what is wrong is told of the last: the server tells it of the one that fits best."""
+    found: list[Cause] = []
+    for choice in schema.any_of:
+        found = [*problems(value, choice, path)]
+        if not found:
+            return
+    if found:
+        yield Cause("<nil>", f'Invalid value: "": "{path}" must validate at least one schema (anyOf)', "FieldValueInvalid")
+        yield from found
 
 
 def _enumeration(value: Any, schema: Schema, path: str) -> Iterator[Cause]:

@@ -3,7 +3,7 @@
 The same three steps as on the real server, in its order: unknown fields are pruned (a warning or, if asked, a refusal tells of them), then
 nulls that a field may not hold are dropped and defaults filled in, then the result is checked (`checks.py`).
 
-NOT EVALUATED: CEL (`x-kubernetes-validations`), most of `format`, and the logical junctors `allOf`, `anyOf`, `oneOf`, `not`. Built-in kinds
+NOT EVALUATED: CEL (`x-kubernetes-validations`), most of `format`, and the logical junctors `allOf`, `oneOf` and `not`. Built-in kinds
 have no schema here at all.
 """
 
@@ -35,6 +35,7 @@ class Schema:
         self.required: tuple[str, ...] = tuple(source.get("required") or ())
         self.pattern = _pattern(source["pattern"]) if source.get("pattern") else None
         self.properties = {name: Schema(child) for name, child in (source.get("properties") or {}).items()}
+        self.any_of = () if self.int_or_string else tuple(Schema(choice) for choice in source.get("anyOf") or ())
         self.items = Schema(source["items"]) if isinstance(source.get("items"), Mapping) else None
         extra = source.get("additionalProperties")
         self.additional = Schema(extra if isinstance(extra, Mapping) else {}) if extra not in (None, False) else None

@@ -140,5 +140,10 @@ def test_outcomes_lead_to_an_end_by_rules():
     assert ends(failed=[second], **first_decides) == set()
     assert ends(failed=[first], **first_decides) == {"Failed"}
     assert ends(failed=[first], failureRules=[{"worker": [1]}], **first_decides) == set()  # the failure rule is still to be decided
+    assert ends([first], successRules=[{"worker": ["any"]}]) == {"Succeeded"}
+    assert ends([first], successRules=[{"worker": ["all"]}]) == set()
+    assert ends([first, second], successRules=[{"worker": ["0-1"]}]) == {"Succeeded"}
+    assert ends(failed=[second], successRules=[{"ps": ["all"]}], failureRules=[{"worker": ["any"]}]) == {"Failed"}
+    assert ends(failed=[second], successRules=[{"worker": ["any"]}]) == set()
     assert ends(successRules=[{"nobody": [0]}]) == {"Failed"}
     assert ends(failureRules=[{"nobody": [0]}]) == set()

@@ -161,6 +161,32 @@ def test_what_is_waited_for_follows_the_rules():
     assert waits.splitlines() == ["  worker-1 to succeed (one of several rules)", "  server-0 to succeed (one of several rules)"]
 
 
+def test_what_is_waited_for_of_many_ranks_in_few_words():
+    job = a_job(succeededRanks="0")
+    job["spec"]["successRules"] = [{"worker": ["all"]}, {"worker": ["0-1"], "server": ["any"]}, {"worker": ["0-9"]}]
+    waits = told(job).partition("Waits for:\n")[2].partition("\n\n")[0]
+    assert waits.splitlines() == [
+        "  worker-1, worker-2 to succeed (one of several rules)",
+        "  worker-1, any server to succeed (one of several rules)",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("rules", "words"),
+    [
+        ([{"worker": ["all"]}], "when every worker has failed"),
+        ([{"worker": ["any"]}], "when any worker has failed"),
+        ([{"server": [0]}, {"worker": ["any"]}], "when server 0 or any worker has failed"),
+        ([{"worker": ["0-1"]}], "when worker 0-1 have failed"),
+        ([{"worker": ["any"], "server": [0]}], "when any worker and server 0 have failed"),
+    ],
+)
+def test_rules_of_many_ranks_are_told_in_a_few_words(rules, words):
+    job = a_job()
+    job["spec"]["failureRules"] = rules
+    assert next(line for line in told(job).splitlines() if line.startswith("Fails:")).split(maxsplit=1)[1] == words
+
+
 def test_a_job_that_nobody_looked_at_waits_for_a_controller_and_a_paused_one_for_its_user():
     job = a_job()
     job["status"] = {}

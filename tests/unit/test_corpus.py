@@ -11,7 +11,7 @@ import pytest
 
 from genericjob.api import crd
 from genericjob.api.admission import RULES
-from genericjob.api.spec import InvalidSpecError, parse
+from genericjob.api.spec import BESIDE_OTHERS, InvalidSpecError, parse
 from genericjob.jobs.job import Design
 from genericjob.local.schema import Schema, fill
 from harness.corpus import BLIND, CORPUS, manifests
@@ -79,7 +79,7 @@ def test_the_models_refuse_what_they_can_see(manifest):
     told = str(caught.value)
     if manifest.field == "metadata.name":  # or the type that makes a name too long
         assert told.startswith(("metadata.name: ", "spec.replicaSpecs["))
-    elif manifest.words.startswith("Duplicate"):  # nor which of two was there first
+    elif manifest.words.startswith(("Duplicate", f"should match '{BESIDE_OTHERS}'")):  # nor which of two was there first
         assert told.startswith(manifest.field.rpartition("[")[0])
     else:
         assert told.startswith(manifest.field)

@@ -8,7 +8,7 @@ import pytest
 from genericjob.api.status import Condition, GenericJobStatus, Replica, Task
 from genericjob.cli import explain as module
 from genericjob.cli.explain import explained, is_file
-from genericjob.cli.outlook import MOST_NOTES, never_firing, outlook
+from genericjob.cli.outlook import MOST_NOTES, outlook
 from genericjob.reconcile.errors import ApiError
 
 from .calling import genericjob
@@ -86,9 +86,25 @@ def test_when_a_rank_fails_for_good_is_told(policy, words):
     assert found.failure[0].why == f"waits for worker 0 to fail for good; {words}"
 
 
+def test_many_ranks_are_told_in_few_words():
+    builder = a_job().type("server", 1).type("worker", 4).success({"worker": ["all"]}, {"worker": ["any"], "server": [0]})
+    found = seen(builder.failure({"worker": ["0-1", 3]}, {"worker": ["any"]}, {"worker": ["3-1"]}, {"worker": ["0-4"]}), stored=False)
+    assert standings(found.success) == [
+        ("successRules[0]", "every worker", "can fire", "waits for worker 0-3 to succeed"),
+        ("successRules[1]", "any worker, server 0", "can fire", "waits for server 0, any of worker 0-3 to succeed"),
+    ]
+    assert standings(found.failure)[:4] == [
+        ("failureRules[0]", "worker 0-1,3", "can fire", "waits for worker 0-1,3 to fail for good; worker is not started again"),
+        ("failureRules[1]", "any worker", "can fire", "waits for any of worker 0-3 to fail for good; worker is not started again"),
+        ("failureRules[2]", "worker 3-1", "never fires", "the range 3-1 of type 'worker' is backwards and names no rank"),
+        ("failureRules[3]", "worker 0-4", "never fires", "type 'worker' has no rank 4"),
+    ]
+
+
 def test_each_of_many_rules_that_never_fire_is_found():
     builder = a_job().type("a", 5).success(*({"a": [rank]} for rank in range(40))).failure(*({"a": [rank]} for rank in range(40)))
-    assert [*never_firing(builder.build().spec)] == [
+    found = seen(builder, stored=False)
+    assert [one.rule for one in (*found.success, *found.failure) if one.state == "never fires"] == [
         f"{name}[{rank}]" for name in ("successRules", "failureRules") for rank in range(5, 40)
     ]
 
@@ -136,6 +152,22 @@ def test_a_success_rule_is_lost_with_one_of_its_ranks():
         ("can fire", "waits for worker 2 (Running) to succeed"),
     ]
     assert found.failure[-1].why == "fires when no success rule can be met any more; worker 0 has failed for good"
+
+
+def test_any_rank_is_waited_for_until_one_has_done_it_or_none_can():
+    def look(*workers):
+        builder = a_job().type("server", 1).type("worker", 3).success({"worker": ["any"], "server": [0]}).failure({"worker": ["any"]})
+        return seen(settled(builder, pods(server=["Running"], worker=workers)))
+
+    found = look("Succeeded", "Running", "Running")
+    assert [(one.state, one.why) for one in (found.success[0], found.failure[0])] == [
+        ("can fire", "worker 0 has succeeded; waits for server 0 (Running) to succeed"),
+        ("can fire", "waits for any of worker 1-2 (Running) to fail for good; worker is not started again"),
+    ]
+    found = look(*["Succeeded"] * 3)
+    assert (found.failure[0].state, found.failure[0].why) == ("cannot fire", "worker 0-2 have succeeded")
+    found = look("Running", "Failed", "Running")
+    assert (found.failure[0].state, found.failure[0].why) == ("met", "worker 1 has failed for good")
 
 
 def test_the_rule_that_ended_the_job_is_met_and_the_others_are_over():

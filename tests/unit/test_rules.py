@@ -1,6 +1,7 @@
 """How a job ends, by its rules."""
 
 import json
+from itertools import product
 
 import pytest
 from hypothesis import given
@@ -82,8 +83,8 @@ def test_with_failure_rules_alone_all_others_may_fail():
 def test_a_rule_that_can_never_fire_is_never_true(rule):
     job = a_job().type("worker", 1).success(rule, {"worker": [0]})
     assert phase(job) is None
-    assert len(job.build().design.rules.never) == 1
-    assert job.build().design.rules.never[0].startswith("successRules[0] can never fire: ")
+    assert len(job.build().design.rules.remarks) == 1
+    assert job.build().design.rules.remarks[0].startswith("successRules[0] can never fire: ")
 
 
 def test_a_job_whose_success_rules_can_never_fire_fails_before_it_starts():
@@ -98,7 +99,7 @@ def test_a_job_without_replicas_succeeds_at_once():
 
 def test_a_rule_over_a_type_without_replicas_can_never_fire():
     job = a_job().type("worker", 1).type("ps", 0).success({"ps": [0]}, {"worker": [0]})
-    assert "ps" in job.build().design.rules.never[0]
+    assert "ps" in job.build().design.rules.remarks[0]
 
 
 # ------------------------------------------------------------------------------------------------ how much is told
@@ -106,16 +107,16 @@ def test_a_rule_over_a_type_without_replicas_can_never_fire():
 
 def test_of_many_rules_that_can_never_fire_the_first_are_told_and_the_others_counted():
     job = a_job().type("worker", 1).success(*[{"worker": [1]}] * 8).failure(*[{"nobody": [0]}] * 9_992)
-    never = job.build().design.rules.never
+    never = job.build().design.rules.remarks
     assert len(never) == 11
     assert [text.partition("]")[0] for text in never[7:10]] == ["successRules[7", "failureRules[0", "failureRules[1"]
     assert never[10] == "9990 more rules can never fire"
-    assert job.failure(*[{"nobody": [0]}] * 3).build().design.rules.never[10] == "1 more rule can never fire"
-    assert len(job.failure({"nobody": [0]}, {}).build().design.rules.never) == 10
+    assert job.failure(*[{"nobody": [0]}] * 3).build().design.rules.remarks[10] == "1 more rule can never fire"
+    assert len(job.failure({"nobody": [0]}, {}).build().design.rules.remarks) == 10
 
 
 def test_a_type_that_nobody_has_is_told_in_short():
-    (never,) = a_job().type("worker", 1).failure({"x" * 100_000: [0]}).build().design.rules.never
+    (never,) = a_job().type("worker", 1).failure({"x" * 100_000: [0]}).build().design.rules.remarks
     assert never.startswith("failureRules[0] can never fire: there is no replica of type 'xxx")
     assert len(never) < 200
 
@@ -164,6 +165,170 @@ def test_no_job_hangs_and_no_verdict_is_taken_back(success, failure, ends):
     assert now() is not None
 
 
+# ------------------------------------------------------------------------------------------------ many ranks in few words
+
+EVERY = {
+    "all": {"worker": ["all"]},
+    "range": {"worker": ["0-3"]},
+    "mixed": {"worker": ["0-1", 2, "3"]},
+    "overlaps": {"worker": ["0-3", "1-2", 3]},
+}
+
+
+@pytest.mark.parametrize("rule", EVERY.values(), ids=EVERY)
+def test_all_and_ranges_need_every_rank_that_they_name(rule):
+    job = a_job().type("worker", 4).type("server", 1).success(rule)
+    assert phase(job, succeeded={"worker": [0, 1, 3], "server": [0]}) is None
+    assert phase(job, succeeded={"worker": [0, 1, 2, 3]}) == "Succeeded"
+    assert ended(job, failed={"worker": [2]}).reason == "NoSuccessRuleReachable"
+    assert phase(a_job().type("worker", 4).success({"worker": [0]}).failure(rule), failed={"worker": [1, 2, 3]}) is None
+    assert phase(a_job().type("worker", 4).failure(rule), failed={"worker": [0, 1, 2, 3]}) == "Failed"
+
+
+def test_any_needs_one_rank_of_its_type():
+    job = a_job().type("worker", 3).type("server", 1).success({"worker": ["any"]})
+    assert phase(job, succeeded={"server": [0]}) is None
+    assert phase(job, failed={"worker": [0, 1]}) is None
+    assert phase(job, failed={"worker": [0, 1]}, succeeded={"worker": [2]}) == "Succeeded"
+    assert ended(job, failed={"worker": [0, 1, 2]}).reason == "NoSuccessRuleReachable"
+
+
+def test_a_rule_with_any_is_still_an_and_over_its_types():
+    job = a_job().type("worker", 3).type("server", 2).success({"worker": ["all"]}).failure({"worker": ["any"], "server": [1]})
+    assert phase(job, failed={"worker": [2]}) is None
+    assert phase(job, failed={"server": [1]}) is None
+    assert ended(job, failed={"worker": [2], "server": [1]}).message == (
+        'The job is failed with rule: {"worker":["any"],"server":[1]} (worker 2)'
+    )
+
+
+def test_with_any_in_a_failure_rule_the_job_is_decided_when_all_ranks_have_succeeded():
+    job = a_job().type("worker", 2).type("server", 1).success({"server": [0]}).failure({"worker": ["any"]})
+    assert phase(job, failed={"server": [0]}) is None  # a worker may still fail, and says more
+    assert ended(job, failed={"server": [0]}, succeeded={"worker": [0, 1]}).reason == "NoSuccessRuleReachable"
+
+
+def test_a_server_that_never_ends_and_a_hundred_workers_need_one_line_per_rule():
+    job = a_job().type("server", 1).type("worker", 100).success({"worker": ["all"]}).failure({"worker": ["any"]}, {"server": ["any"]})
+    assert phase(job, succeeded={"worker": range(99)}) is None
+    assert phase(job, succeeded={"worker": range(100)}) == "Succeeded"
+    assert ended(job, failed={"worker": [57]}).message == 'The job is failed with rule: {"worker":["any"]} (worker 57)'
+
+
+@pytest.mark.parametrize(
+    ("items", "told"),
+    [
+        ([3, "0-1", "2", "0-1", 3], '["0-1",2,3]'),
+        ([2, "1", 0, 0], "[0,1,2]"),
+        (["all"], '["all"]'),
+        (["0-0"], '["0-0"]'),
+    ],
+)
+def test_a_rule_is_told_as_it_is_written_each_item_once(items, told):
+    found = ended(a_job().type("worker", 4).failure({"worker": items}), failed={"worker": range(4)})
+    assert found.message == f'The job is failed with rule: {{"worker":{told}}}'
+
+
+def test_all_and_any_follow_the_number_of_replicas_and_ranges_do_not():
+    def job(replicas):
+        return a_job().type("worker", replicas).success({"worker": ["all"]}, {"worker": ["0-2"]}).failure({"worker": ["any"]})
+
+    assert phase(job(2), succeeded={"worker": [0, 1]}) == "Succeeded"
+    assert phase(job(4), succeeded={"worker": [0, 1]}) is None
+    assert [one.index for one in job(2).build().design.rules.never] == [1]
+    assert phase(job(4), succeeded={"worker": [0, 1, 2]}) == "Succeeded"
+
+
+@pytest.mark.parametrize(
+    ("items", "reason"),
+    [
+        (["0-4"], "type 'worker' has no rank 4"),
+        ([9, "0-6", "5-8"], "type 'worker' has no rank 4"),
+        ([9, "7-8"], "type 'worker' has no rank 7"),
+        (["0-9999"], "type 'worker' has no rank 4"),
+        ([0, "3-1"], "the range 3-1 of type 'worker' is backwards and names no rank"),
+    ],
+)
+def test_a_range_that_names_what_is_not_there_never_fires(items, reason):
+    job = a_job().type("worker", 4).success({"worker": items}, {"worker": [0]})
+    assert job.build().design.rules.remarks == (f"successRules[0] can never fire: {reason}",)
+    assert phase(job, succeeded={"worker": [1, 2, 3]}) is None
+
+
+@pytest.mark.parametrize("word", ["all", "any"])
+def test_words_for_nobody_never_fire(word):
+    job = a_job().type("worker", 1).type("ps", 0).success({"ps": [word]}, {"worker": [0]}).failure({"nobody": [word]})
+    assert [one.why for one in job.build().design.rules.never] == ["no such type", "no such type"]
+    assert phase(job) is None
+
+
+@pytest.mark.parametrize("word", ["all", "any"])
+def test_words_for_those_that_never_end_never_fire(word):
+    job = a_job().type("ps", 2, restartPolicy={"policy": "Always"}).type("worker", 1).success({"ps": [word]}).failure({"ps": [word]})
+    assert [(one.field, one.why) for one in job.build().design.rules.never] == [("successRules", "endless"), ("failureRules", "endless")]
+    assert phase(job, failed={"worker": [0]}) is None
+
+
+ITEMS = st.lists(st.integers(0, 3) | st.sampled_from(["0-0", "0-1", "0-3", "1-2", "2-3", "3-9", "2-1"]), max_size=3) | st.sampled_from(
+    [["all"], ["any"]]
+)
+SHORT = st.lists(st.dictionaries(st.sampled_from(["a", "b", "c"]), ITEMS, max_size=2), max_size=3)
+
+
+def spelled_out(rules):
+    """The same in numbers alone: `any` as a rule for each rank."""
+
+    def numbers(item):
+        if isinstance(item, int):
+            return [item]
+        first, last = map(int, item.split("-"))
+        return [*range(first, last + 1)] or [99]  # as little there as nobody
+
+    def choices(type, items):
+        size = SIZES.get(type, 1)
+        if items == ["any"]:
+            return [(type, [rank]) for rank in range(size)] or [(type, [0])]
+        return [(type, [*range(size)] or [0] if items == ["all"] else [rank for item in items for rank in numbers(item)])]
+
+    return [dict(made) for rule in rules for made in product(*(choices(type, items) for type, items in rule.items()))]
+
+
+SIZES = {"a": 4, "b": 2}
+
+
+@given(SHORT, SHORT, st.dictionaries(st.tuples(st.sampled_from("ab"), st.integers(0, 3)), st.booleans()))
+def test_words_and_ranges_mean_what_numbers_would(success, failure, ends):
+    def now(success, failure):
+        rules = Rules.of(a_job().type("a", 4).type("b", 2).success(*success).failure(*failure).build().spec)
+
+        def of(wanted):
+            return {type: frozenset(r for (t, r), end in ends.items() if t == type and r < SIZES[t] and end is wanted) for type in SIZES}
+
+        found = verdict(rules, Outcomes(of(True), of(False)))
+        return found and (found.phase, found.reason)
+
+    assert now(success, failure) == now(spelled_out(success), spelled_out(failure))
+
+
+class Counting(frozenset):
+    """Ranks that count how often they are asked for."""
+
+    asked = 0
+
+    def __contains__(self, rank):
+        type(self).asked += 1
+        return super().__contains__(rank)
+
+
+def test_ten_thousand_rules_over_ten_thousand_ranks_cost_one_walk():
+    """Each of them in ten characters: whoever walked through every range would be busy for minutes."""
+    shapes = ({"worker": ["0-9998"]}, {"worker": ["all"]}, {"worker": ["1-9998", 0]}, {"worker": ["any"], "ps": ["all"]})
+    rules = a_job().type("worker", 9_999).type("ps", 1).failure(*shapes * 2_500).build().design.rules
+    Counting.asked = 0
+    assert verdict(rules, Outcomes({}, {"worker": Counting(range(9_998))})) is None
+    assert Counting.asked < 50_000
+
+
 # ------------------------------------------------------------------------------------------------ who never ends
 
 ENDLESS = {"restartPolicy": {"policy": "Always"}}
@@ -184,7 +349,7 @@ def test_a_job_of_nobody_else_never_ends():
 def test_a_rule_that_names_one_warns_and_makes_no_job_fail():
     job = a_job().type("ps", 1, **ENDLESS).type("worker", 1).success({"ps": [0]}).failure({"ps": [0]})
     rules = job.build().design.rules
-    assert rules.never == (
+    assert rules.remarks == (
         "successRules[0] can never fire: type 'ps' is started again always and without a limit",
         "failureRules[0] can never fire: type 'ps' is started again always and without a limit",
     )
@@ -206,5 +371,5 @@ def test_an_exit_code_that_is_never_restarted_ends_even_those():
 
 def test_always_with_a_limit_ends():
     job = a_job().type("ps", 1, restartPolicy={"policy": "Always", "limit": 2}).success({"ps": [0]})
-    assert job.build().design.rules.never == ()
+    assert job.build().design.rules.remarks == ()
     assert phase(job, succeeded={"ps": [0]}) == "Succeeded"

@@ -60,7 +60,44 @@ def test_ranks_are_numbers_or_digits_in_quotes():
     assert parse(a_spec(successRules=[{"worker": [0, "1", "007"]}])).success_rules == ({"worker": (0, 1, 7)},)
 
 
-@pytest.mark.parametrize("rank", [-1, "-1", "+1", "1_0", "\u0661", "", " 1", "one", 1.5, True, None])
+def test_a_rule_names_ranges_and_words_beside_numbers():
+    rule = {"a": [7, "0-99", "5-5", "9-0", "0-9999"], "b": ["all"], "c": ["any"], "d": []}
+    (found,) = parse(a_spec(failureRules=[rule])).failure_rules
+    assert found == {"a": (7, range(100), range(5, 6), range(9, 1), range(10_000)), "b": ("all",), "c": ("any",), "d": ()}
+    assert (found["a"][3].start, found["a"][3].stop) == (9, 1)  # backwards, and not forgotten how
+
+
+@pytest.mark.parametrize("items", [["any", 0], [0, "any"], ["0-9", "any"], ["all", 0], ["all", "0-9"], ["any", "all"], ["all", "all"]])
+def test_a_word_stands_alone(items):
+    told = complaint(a_spec(successRules=[{"worker": [0]}, {"worker": items}]))
+    assert told.startswith("spec.successRules[1].worker: ")
+    assert "has to stand alone" in told
+
+
+ODD = [
+    "ALL",
+    "Any",
+    "each",
+    "*",
+    "0-",
+    "-",
+    "0--1",
+    "00-01",
+    "1-02",
+    "0 - 9",
+    " 0-9",
+    "0-9 ",
+    "0-10000",
+    "0-9\n",
+    "0..9",
+    "0:9",
+    "0-9-12",
+    "0,1",
+    "\u0660-9",
+]
+
+
+@pytest.mark.parametrize("rank", [-1, "-1", "+1", "1_0", "\u0661", "", " 1", "one", 1.5, True, None, [0], *ODD])
 def test_nothing_else_is_a_rank(rank):
     assert complaint(a_spec(successRules=[{"worker": [rank]}])).startswith("spec.successRules[0].worker[0]: ")
 

@@ -118,6 +118,11 @@ SPECS = {
     "paused": ({"replicaSpecs": [a_type(10_000)], "suspend": True}, 60),
     "rules over ten types": (ten_types_and_rules(10_000), 3),
     "rules of one rank": ({"replicaSpecs": [a_type(10_000)], "successRules": [{"worker": [n]} for n in range(10_000)]}, 8),
+    "rules of all ranks": ({"replicaSpecs": [a_type(10_000)], "failureRules": [{"worker": ["all"]}, {"worker": ["any"]}] * 5_000}, 8),
+    "rules of ranges": (
+        {"replicaSpecs": [a_type(10_000)], "failureRules": [{"worker": [f"{n}-{9_000 + n}" for n in range(300, 800)]}] * 40},
+        8,
+    ),
     "brackets": ({"replicaSpecs": [{"type": "a", "template": {"x": [[]] * 200_000}}]}, 4),
     "small": ({"replicaSpecs": [a_type(4, args=["--rank=$(rank)"])], "successRules": [{"worker": [0]}]}, 3_000),
 }

@@ -98,9 +98,10 @@ class _Making:
             found["exitCodes"] = {self._random.choice(("neverRestart", "notCharged")): [self._random.choice((3, 42))]}
         return found
 
-    def _rule(self) -> dict[str, list[int]]:
+    def _rule(self) -> dict[str, list[int | str]]:
         type = self._random.choice(list(self._types))
-        return {type: self._random.sample(range(self._types[type]), self._random.randint(1, self._types[type]))}
+        ranks = self._random.sample(range(self._types[type]), self._random.randint(1, self._types[type]))
+        return {type: _shortened(ranks, self._types[type])}
 
     def _programs(self) -> tuple[Program, ...]:
         return tuple(self._program() for _ in range(self._random.randint(1, 3)))
@@ -324,3 +325,12 @@ class _Making:
 
     def _one_of(self, pick: tuple[tuple[float, Callable[[], T]], ...]) -> T:
         return self._random.choices([make for _, make in pick], [weight for weight, _ in pick])[0]()
+
+
+def _shortened(ranks: list[int], count: int) -> list[int | str]:
+    """All ranks of a type as one of the words, ranks that follow each other as a range. Nothing is drawn for it."""
+    if len(ranks) == count > 1:
+        return ["all" if ranks[0] < ranks[-1] else "any"]
+    if len(ranks) > 1 and ranks == [*range(ranks[0], ranks[-1] + 1)]:
+        return [f"{ranks[0]}-{ranks[-1]}"]
+    return [*ranks]

@@ -167,6 +167,22 @@ def _too_late(change: Change) -> bool:
     return bool(taken.total_seconds() - new.pausedSeconds >= limit)
 
 
+def spelled_out(rule: Mapping[str, Any], every: set[Rank]) -> Iterator[set[Rank]]:
+    """A rule in numbers alone: one that names `any` of a type is a rule for each rank of it."""
+    made: list[set[Rank]] = [set()]
+    for type, items in rule.items():
+        there = [rank for rank in every if rank[0] == type] or [(type, 0)]
+        for item in items:
+            first, dash, last = str(item).partition("-")
+            if item == "any":
+                made = [found | {rank} for found in made for rank in there]
+            elif item == "all":
+                made = [found | {*there} for found in made]
+            else:
+                made = [found | {(type, rank) for rank in range(int(first), int(last if dash else first) + 1)} for found in made]
+    yield from made
+
+
 def verdicts(spec: Mapping[str, Any], replicas: Mapping[Rank, Mapping[str, Any]], succeeded: set[Rank], failed: set[Rank]) -> set[str]:
     """How a job with these outcomes may end; nothing if it may not."""
     every = set(replicas)
@@ -174,7 +190,7 @@ def verdicts(spec: Mapping[str, Any], replicas: Mapping[Rank, Mapping[str, Any]]
     immortal = {rank for rank in endless if not (replicas[rank].get("exitCodes") or {}).get("neverRestart")}
 
     def read(field: str) -> list[set[Rank]]:
-        rules = [{(type, int(rank)) for type, ranks in rule.items() for rank in ranks} for rule in spec.get(field) or ()]
+        rules = [rule for given in spec.get(field) or () for rule in spelled_out(given, every)]
         return [rule for rule in rules if rule and rule <= every]
 
     found = set()

@@ -5,7 +5,7 @@ from genericjob.jobs.controller import JobController
 from genericjob.jobs.decide import _at_the_end, decide
 from genericjob.jobs.ends import expiry, late, run_again, to_clean_up
 from genericjob.jobs.restarts import _by_policy
-from genericjob.jobs.rules import Rules, _covers, _never_fires, no_success_rule_reachable, verdict
+from genericjob.jobs.rules import Ended, Rules, _never_fires, no_success_rule_reachable, verdict
 from sim.mutants.switch import edit, mutant
 
 mutant(
@@ -26,14 +26,35 @@ mutant(
     "is_content_with_any_rank",
     "",
     "A rule fires when one of its ranks has ended so.",
-    edit(_covers, "outcomes.get(type, _NOBODY).issuperset(ranks)", "outcomes.get(type, _NOBODY).intersection(ranks)"),
+    edit(Ended._meet, "self._ranks.get(type, _NOBODY).issuperset(items)", "bool(self._ranks.get(type, _NOBODY).intersection(items))"),
     first=("a_finished_pod_is_deleted",),
+)
+mutant(
+    "takes_any_for_all",
+    "",
+    "A rule with any rank of a type is met when all of them have ended so.",
+    edit(Ended._meets, "return bool(ranks) if item == ANY", "return len(ranks) == self._sizes[type] if item == ANY"),
+    first=("any_worker_fails",),
+)
+mutant(
+    "takes_all_for_any",
+    "",
+    "A rule with all ranks of a type is met when one of them has ended so.",
+    edit(Ended._meets, "return len(ranks) == self._sizes[type]", "return bool(ranks)"),
+    first=("all_workers_beside_a_server_that_never_ends", "all_means_the_replicas_of_today"),
+)
+mutant(
+    "counts_the_end_of_a_range_out",
+    "",
+    "The last rank of a range is not waited for.",
+    edit(Ended._meets, "self._count(type, item) == len(item)", "self._count(type, item) >= len(item) - 1"),
+    first=("a_range_of_workers_decides",),
 )
 mutant(
     "waits_for_what_cannot_be",
     "",
     "A job that cannot succeed any more hangs until all of its ranks have ended.",
-    edit(no_success_rule_reachable, "if any(not _touches(outcomes.failed, rule) for rule in needed):", "if True:"),
+    edit(no_success_rule_reachable, "if any(not failed.forbid(rule) for rule in needed):", "if True:"),
     first=("never_means_never",),
 )
 mutant(
