@@ -126,6 +126,10 @@ _Item = Annotated[
 Ranks = Annotated[tuple[_Item, ...], Field(max_length=MAX_REPLICAS, json_schema_extra={"anyOf": WORDS_STAND_ALONE}), AfterValidator(_items)]
 Rule = Annotated[Mapping[str, Ranks], Field(max_length=MAX_TYPES)]
 """What is named of each type: numbers, ranges, or one word. All of it together."""
+_NAMED = (
+    "A rule maps types to lists of ranks: numbers (0) and ranges (0-99), or one of the words all (every rank of the type, however many "
+    "there are) and any (at least one of them)."
+)
 
 TypeName = Annotated[str, Field(min_length=1, max_length=MAX_TYPE_LENGTH, pattern=f"^{LABEL}$")]
 Words = Annotated[tuple[Annotated[str, Field(max_length=MAX_WORD_LENGTH)], ...], Field(max_length=MAX_WORDS)]
@@ -322,10 +326,12 @@ class GenericJobSpec(_Model):
         json_schema_extra=_map_by("type"),
     )
     success_rules: tuple[Rule, ...] = Field(
-        default=(), max_length=MAX_RULES, description="The job succeeds when all replicas named by any one of these have succeeded."
+        default=(), max_length=MAX_RULES, description=f"The job succeeds when everything named by any one of these has succeeded. {_NAMED}"
     )
     failure_rules: tuple[Rule, ...] = Field(
-        default=(), max_length=MAX_RULES, description="The job fails when all replicas named by any one of these have failed for good."
+        default=(),
+        max_length=MAX_RULES,
+        description=f"The job fails when everything named by any one of these has failed for good. {_NAMED}",
     )
     service: Service | None = Field(default=None, description="Gives each replica a name that the others can reach. Cannot be changed.")
     clean_up_policy: Literal["None", "Unfinished", "All"] = Field(default="None", description="Which pods are deleted when the job ends.")

@@ -47,6 +47,16 @@ WARNINGS = {
     "a success rule of an unknown rank": (a_job("j", successRules=[{"worker": ["1"]}]), ["successRules", "rank"]),
     "a failure rule of an unknown rank": (a_job("j", failureRules=[{"worker": [0, 1]}]), ["failureRules", "rank"]),
     "a rule of a type without replicas": (a_job("j", replicas(0), successRules=[{"worker": [0]}]), ["successRules", "rank"]),
+    "a success rule of a range that is too long": (a_job("j", replicas(3), successRules=[{"worker": ["0-3"]}]), ["successRules", "rank"]),
+    "a failure rule of all of nobody": (a_job("j", replicas(0), failureRules=[{"worker": ["all"]}]), ["failureRules", "rank"]),
+    "a success rule of a range that is backwards": (
+        a_job("j", replicas(3), successRules=[{"worker": ["1-0"]}]),
+        ["successRules", "backwards"],
+    ),
+    "a failure rule of a range that is backwards": (
+        a_job("j", replicas(3), failureRules=[{"worker": [0, "2-1"]}]),
+        ["failureRules", "backwards"],
+    ),
     "an empty success rule": (a_job("j", successRules=[{}]), ["successRules", "no ranks"]),
     "an empty failure rule": (a_job("j", failureRules=[{"worker": []}]), ["failureRules", "no ranks"]),
     "a success rule of a type that never ends": (
@@ -75,6 +85,9 @@ def test_warned_about(warned, job, words):
 
 NOTHING = {
     "rules": a_job("j", replicas(2), successRules=[{"worker": [0, "1"]}], failureRules=[{"worker": [1], "nobody": []}]),
+    "many ranks": a_job(
+        "j", replicas(9), successRules=[{"worker": ["0-8", 3, "7"]}, {"worker": ["all"]}], failureRules=[{"worker": ["any"]}]
+    ),
     "a limit": a_job("j", replicas() | restarts("Always", 3), successRules=[{"worker": [0]}]),
     "a code that ends it": a_job("j", replicas() | restarts("Always", exitCodes={"neverRestart": [1]}), failureRules=[{"worker": [0]}]),
     "variables of a service": a_job("j", replicas(args=[CALLING]), service={}),
@@ -94,7 +107,14 @@ def test_nothing_is_refused(warned, manifest):
     assert bool(warned(manifest.job)) == (str(manifest) in WARNED)
 
 
-WARNED = {"odd-rules-that-never-fire", "odd-empty-template", "odd-template-that-can-never-run", "seed-05-tf-config"}
+WARNED = {
+    "odd-rules-that-never-fire",
+    "odd-ranges",
+    "odd-words-for-types-without-replicas",
+    "odd-empty-template",
+    "odd-template-that-can-never-run",
+    "seed-05-tf-config",
+}
 
 
 def test_what_has_not_changed_is_not_told_again(warned, server, genericjobs, namespace, kubectl):
