@@ -125,9 +125,8 @@ def runnable(sources: Sequence[str]) -> list[Document]:
 
 
 def remarks(documents: Sequence[Document]) -> list[str]:
-    """What people should know of the templates of documents that can be run; of the rest the controller tells."""
-    found = [(document, problem) for document in documents for problem in problems(document)]
-    return [document.told(problem) for document, problem in found if ".template." in problem.field]
+    """What people should know of documents that can be run, before anything runs."""
+    return [document.told(problem) for document in documents for problem in problems(document)]
 
 
 def jobs_of(sources: Sequence[str], *, pods: bool) -> list[Document]:

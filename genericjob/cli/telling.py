@@ -28,6 +28,8 @@ HOPELESS = (Reason.FAILED_CREATE, Reason.INVALID_SPEC, Reason.NAME_CONFLICT)
 """Troubles that pass on a cluster, where people mend things; here nobody can."""
 TOLD_BETTER = (*HOPELESS, Reason.RESTARTING)
 """Events that say what is said of a rank or a job anyway."""
+JUDGED = (Reason.RULE_NEVER_FIRES, Reason.UNKNOWN_TYPE, Reason.UNRESOLVED_VARIABLES, Reason.TEMPLATE_OVERRIDDEN)
+"""Events about a manifest. Of those that a run began with all of that was said before the start, with lines (`documents.remarks`)."""
 MISSING = "CreateContainerConfigError"
 """A container waits for a ConfigMap or Secret."""
 GOING, AGAIN = "Terminating", "Restarting"
@@ -44,6 +46,8 @@ class Teller:
         """Both by the UIDs of the jobs."""
         self._ranks: dict[Key, tuple[str, RankView]] = {}
         """By the keys of their pods, with the UID of the job."""
+        self._edited: set[str] = set()
+        """Names of jobs that are no longer as they were when the run began."""
         self._unjudged: dict[str, dict[Key, Pod]] = {}
         """Pods that have ended and that nobody has judged yet, by the UIDs of the jobs."""
         self._waiting: dict[str, dict[Key, str]] = {}
@@ -235,6 +239,8 @@ class Teller:
             return
         job = self._jobs[stored.uid] = self._reader.read(stored)
         view = self._views[stored.uid]
+        if stored.generation != before.generation:
+            self._edited.add(view.name)
         self._add_ranks(stored.uid, job, several=len(self._views) > 1)
         for gone in view.ranks.keys() - {name for names in job.design.names.values() for name in names}:
             del view.ranks[gone]
@@ -263,6 +269,8 @@ class Teller:
         if event is None or event.type != "Warning" or event.reason in TOLD_BETTER:
             return
         view = self.view(event.about)
+        if view is not None and event.reason in JUDGED and view.name not in self._edited:
+            return
         if view is None or view.phase not in FINAL_PHASES:  # of a job that has ended the verdict says it better
             self._show.warn(event.about, event.message)
 

@@ -3,6 +3,7 @@
 import io
 import math
 import os
+import re
 import signal
 import threading
 import time
@@ -199,16 +200,18 @@ def test_a_missing_program_says_so_where_people_look(go):
     assert outcome.table()[0][:3] == ["w-0", "Failed", "128"]
 
 
-def test_warnings_of_the_controller_are_shown(tmp_path):
-    class Reader(Screen):
-        def warn(self, label, text):
-            said.append((label, text))
-            os.kill(os.getpid(), signal.SIGINT)
-
-    said = []
-    (tmp_path / "j.yaml").write_text(yaml.safe_dump(job(replicas("w", 1, container("sleep 600")), failureRules=[{"nobody": [0]}])))
-    assert Run(runnable([str(tmp_path / "j.yaml")]), Reader(io.StringIO())).go() == 130
-    assert ("j", "failureRules[0] can never fire: there is no replica of type 'nobody'") in said
+def test_what_is_odd_about_a_manifest_is_said_once_with_its_line_before_anything_runs(go):
+    odd = job(replicas("worker", 1, container("echo $(replicas[nobody])"), restartPolicy="Always"), failureRules=[{"wroker": [0]}])
+    outcome = go(odd | {"spec": odd["spec"] | {"runMode": {"debug": {"replicaSpecs": [{"type": "boss"}]}}}})
+    before = outcome.lines[: next(number for number, line in enumerate(outcome.lines) if "runs at" in line)]
+    for words in (
+        "warning: spec.failureRules[0]: can never fire: there is no replica of type 'wroker'; did you mean worker?",
+        "warning: spec.replicaSpecs[0].template.spec.containers[0].command[2]: $(replicas[nobody]) means nothing here and stays as it is",
+        "warning: spec.replicaSpecs[0].template.spec.restartPolicy: ",
+        "warning: spec.runMode.debug.replicaSpecs[0].type: there is no replica of type 'boss'",
+    ):
+        assert [bool(re.search(rf"manifest.yaml:[0-9]+: {re.escape(words)}", line)) for line in before].count(True) == 1
+    assert [outcome.text.count(word) for word in ("wroker", "boss", "$(replicas[nobody])", "template.spec.restartPolicy")] == [1] * 4
 
 
 def test_programs_that_print_faster_than_the_screen_lose_nothing(go, monkeypatch):

@@ -107,6 +107,15 @@ def test_a_job_is_paused_and_resumed_by_command(go, tmp_path):
     assert "w-0 | run 2" in talk.lines
 
 
+def test_what_becomes_odd_by_a_change_is_told_by_the_controller(go):
+    talk = Talk()
+    told = "failureRules[0] can never fire: there is no replica of type 'nobody'"
+    talk.on("runs at", patch({"failureRules": [{"nobody": [0]}]}))
+    talk.on(told, delete)
+    assert go(talk, job("sleep 600")) == 1
+    assert len([line for line in talk.lines if told in line]) == 1
+
+
 def test_a_job_that_begins_paused_waits_for_its_command(go):
     talk = Talk().on("j   * Paused", patch({"suspend": False}))
     assert go(talk, job("echo hello", suspend=True)) == 0
