@@ -101,15 +101,21 @@ def problems(document: Document) -> list[Problem]:
     return sorted(found, key=lambda problem: problem.line or 0)
 
 
-def repeated(documents: Sequence[Document]) -> Iterator[tuple[Document, Problem]]:
-    """Objects that were there before under the same name. All must have one, or the server makes it up."""
+def repeated(documents: Sequence[Document], *, elsewhere: Severity = "error") -> Iterator[tuple[Document, Problem]]:
+    """Objects that were there before under the same name. All must have one, or the server makes it up.
+
+    `elsewhere` is how bad it is if the other one is in another file: both may be there to choose from.
+    """
     seen: dict[tuple[str, str, str], Document] = {}
     for document in documents:
         if document.body["metadata"].get("name"):
             key = document.kind, document.namespace, document.name
             if first := seen.get(key):
                 text = f"{document.kind} {document.name} is there already, at {first.file}:{first.line('metadata.name')}"
-                yield document, Problem("metadata.name", text, document.line("metadata.name"), "error")
+                severity = "error" if document.file == first.file else elsewhere
+                if severity == "warning":
+                    text += ": of files that are applied together the last one wins"
+                yield document, Problem("metadata.name", text, document.line("metadata.name"), severity)
             seen.setdefault(key, document)
 
 

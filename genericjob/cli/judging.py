@@ -102,7 +102,7 @@ def _object(body: Mapping[str, Any]) -> Iterator[Finding]:
     yield from refused
     stored = copy.deepcopy({**body, "metadata": {**body["metadata"], "name": name_of(body)}})
     fill(stored, _schema())
-    found = (*_unknown(body), *_job(stored, refused))
+    found = (*_unknown(body), *_never_restarting(body.get("spec")), *_job(stored, refused))
     yield from (one for one in found if not _told_already(one, refused))
 
 
@@ -134,6 +134,16 @@ def _unknown(job: Mapping[str, Any]) -> Iterator[Finding]:
         before, _, name = path.rpartition(".")
         _, schema, _ = _located(job, before)
         yield Finding(path, unknown(name, schema.properties if schema else (), _home(name)))
+
+
+def _never_restarting(spec: Any) -> Iterator[Finding]:
+    """Restarts that were asked for and that there are none of: the default of limit is the vendor's."""
+    specs = spec.get("replicaSpecs") if isinstance(spec, Mapping) else None
+    for number, one in enumerate(specs if isinstance(specs, list) else ()):
+        policy = one.get("restartPolicy") if isinstance(one, Mapping) else None
+        if isinstance(policy, Mapping) and policy.get("policy") == "OnFailure" and policy.get("limit") is None:
+            text = "OnFailure starts nothing again without a limit, whose default is 0: add limit: 3, or write Never"
+            yield Finding(f"spec.replicaSpecs[{number}].restartPolicy.policy", text, "warning")
 
 
 def _home(name: str) -> str:

@@ -7,11 +7,16 @@ from typing import Annotated, Literal
 import typer
 
 from .documents import Document, Problem, UnreadableError, problems, read, repeated
-from .failures import BAD_INPUT
+from .failures import BAD_INPUT, CommandError
 from .text import say, say_json
 
 Files = Annotated[
-    list[str], typer.Argument(metavar="FILE", help='YAML files with GenericJobs, ConfigMaps and Secrets; "-" is standard input.')
+    list[str] | None,
+    typer.Argument(metavar="FILE", help='YAML files with GenericJobs, ConfigMaps and Secrets; "-" is standard input.', show_default=False),
+]
+Named = Annotated[
+    list[str] | None,
+    typer.Option("--filename", "-f", metavar="FILE", help="The same, as for apply; may be given several times.", show_default=False),
 ]
 Strict = Annotated[bool, typer.Option("--strict", help="Take warnings for errors.")]
 Format = Annotated[Literal["text", "json"], typer.Option("--output", "-o", help="Lines for people and editors, or JSON.")]
@@ -29,7 +34,7 @@ class Remark:
         return f"{place}: {self.problem}"
 
 
-def validate(files: Files, strict: Strict = False, output: Format = "text") -> None:
+def validate(files: Files = None, named: Named = None, strict: Strict = False, output: Format = "text") -> None:
     """Say all that a cluster would say about manifests, without one.
 
     What the API server would refuse, what the controller would warn about, and what would become of the pods: with file, line and field.
@@ -38,7 +43,10 @@ def validate(files: Files, strict: Strict = False, output: Format = "text") -> N
 
     Example: genericjob validate job.yaml
     """
-    documents, remarks = judged(files)
+    sources = [*(named or ()), *(files or ())]
+    if not sources:
+        raise CommandError("which file? genericjob validate FILE", BAD_INPUT)
+    documents, remarks = judged(sources)
     errors = sum(remark.problem.severity == "error" for remark in remarks)
     warnings = len(remarks) - errors
     good = not errors and not (strict and warnings)
@@ -54,21 +62,27 @@ def validate(files: Files, strict: Strict = False, output: Format = "text") -> N
 
 
 def judged(files: Sequence[str]) -> tuple[list[Document], list[Remark]]:
-    """What is in files, and all there is to say of it: a file that cannot be read does not hide what is wrong with the others."""
+    """What is in files, and all there is to say of it, by file and line.
+
+    A file that cannot be read does not hide what is wrong with the others.
+    """
     documents: list[Document] = []
     remarks: list[Remark] = []
-    for file in files:
+    order: dict[str, int] = {}
+    for number, file in enumerate(files):
         try:
             found = read([file])
         except UnreadableError as error:
+            order.setdefault(error.file, number)
             remarks.append(Remark(error.file, Problem("", error.why, error.line, "error")))
             continue
+        order.setdefault(found[0].file, number)
         documents += found
         remarks += [Remark(document.file, problem) for document in found for problem in problems(document)]
     wrong = [one.problem.field for one in remarks if one.problem.severity == "error"]
     if not any(field.startswith(("kind", "metadata")) for field in wrong):  # otherwise not all have a name
-        remarks += [Remark(document.file, problem) for document, problem in repeated(documents)]
-    return documents, remarks
+        remarks += [Remark(document.file, problem) for document, problem in repeated(documents, elsewhere="warning")]
+    return documents, sorted(remarks, key=lambda one: (order[one.file], one.problem.line or 0))
 
 
 def _summary(documents: Sequence[Document], errors: int, warnings: int, *, good: bool) -> str:

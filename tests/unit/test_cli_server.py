@@ -112,6 +112,15 @@ def test_a_job_of_a_run_is_applied_listed_described_and_deleted(api, call, tmp_p
     assert call("get", "--run", "-") == (0, "", "There are no jobs in namespace default (run hello).\n")
 
 
+def test_apply_warns_of_restarts_that_never_come(api, call, tmp_path):
+    job = a_job()
+    job["spec"]["replicaSpecs"][0]["restartPolicy"] = {"policy": "OnFailure"}
+    (tmp_path / "job.yaml").write_text(yaml.safe_dump(job))
+    code, out, complaint = call("apply", "--run", "-", "-f", str(tmp_path / "job.yaml"))
+    assert (code, out) == (0, "genericjob/train created\n")
+    assert "warning: spec.replicaSpecs[0].restartPolicy.policy: OnFailure starts nothing again without a limit" in complaint
+
+
 def test_what_happened_to_pods_of_an_earlier_job_is_another_story(api, call):
     made = api.create(JOBS, a_job(), "default").object["metadata"]
     for name, at in (("old", "2020-01-01T00:00:00Z"), ("new", made["creationTimestamp"])):

@@ -46,7 +46,7 @@ def test_help_says_what_all_this_is_and_calls_values_as_kubectl_does():
     assert "Distributed jobs on Kubernetes, and without it." in told
     assert "<bool>" not in told
     told = {words[0]: words[1:] for line in called("validate", "-h").output.splitlines() if (words := line.strip(" │").split())}
-    assert told["Usage:"] == ["genericjob", "validate", "[OPTIONS]", "FILE..."]
+    assert told["Usage:"] == ["genericjob", "validate", "[OPTIONS]", "[FILE...]"]
     assert told["--output"][:2] == ["-o", "text|json"]
     told = {words[0]: words[1:] for line in called("render", "-h").output.splitlines() if (words := line.strip(" │").split())}
     assert told["--namespace"][:2] == ["-n", "NAMESPACE"]

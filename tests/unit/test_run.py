@@ -201,13 +201,17 @@ def test_a_missing_program_says_so_where_people_look(go):
 
 
 def test_what_is_odd_about_a_manifest_is_said_once_with_its_line_before_anything_runs(go):
-    odd = job(replicas("worker", 1, container("echo $(replicas[nobody])"), restartPolicy="Always"), failureRules=[{"wroker": [0]}])
+    worker = replicas("worker", 1, container("echo $(replicas[nobody])"), restartPolicy="Always") | {
+        "restartPolicy": {"policy": "OnFailure"}
+    }
+    odd = job(worker, failureRules=[{"wroker": [0]}])
     outcome = go(odd | {"spec": odd["spec"] | {"runMode": {"debug": {"replicaSpecs": [{"type": "boss"}]}}}})
     before = outcome.lines[: next(number for number, line in enumerate(outcome.lines) if "runs at" in line)]
     for words in (
         "warning: spec.failureRules[0]: can never fire: there is no replica of type 'wroker'; did you mean worker?",
         "warning: spec.replicaSpecs[0].template.spec.containers[0].command[2]: $(replicas[nobody]) means nothing here and stays as it is",
         "warning: spec.replicaSpecs[0].template.spec.restartPolicy: ",
+        "warning: spec.replicaSpecs[0].restartPolicy.policy: OnFailure starts nothing again without a limit",
         "warning: spec.runMode.debug.replicaSpecs[0].type: there is no replica of type 'boss'",
     ):
         assert [bool(re.search(rf"manifest.yaml:[0-9]+: {re.escape(words)}", line)) for line in before].count(True) == 1

@@ -226,9 +226,55 @@ def test_standard_input_is_judged_and_told_as_json():
     assert (called.code, json.loads(called.out)["valid"]) == (2, False)
 
 
-def test_the_same_job_in_two_files_is_an_error(file):
-    called = genericjob("validate", file(JOB, "a.yaml"), file(JOB, "b.yaml"))
-    assert (called.code, called.out.count("is there already")) == (2, 1)
+def test_the_same_job_in_two_files_is_a_warning_and_twice_in_one_an_error(file):
+    first, second = file(JOB, "dev.yaml"), file(JOB, "prod.yaml")
+    warning = f"{second}:4: warning: metadata.name: GenericJob train is there already, at {first}:4: of files that are applied together"
+    called = genericjob("validate", first, second)
+    assert (called.code, called.out.count("is there already")) == (0, 1)
+    assert called.out.startswith(warning)
+    assert genericjob("validate", "--strict", first, second).code == 2
+    called = genericjob("validate", file(f"{JOB}---\n{JOB}"))
+    assert (called.code, called.out.count("error: metadata.name: GenericJob train is there already, at ")) == (2, 1)
+
+
+def test_findings_come_in_the_order_of_files_and_lines(file):
+    first, second = file(WARNED, "b.yaml"), file(WARNED, "a.yaml")
+    told = [line.split(": ")[:3] for line in genericjob("validate", first, second).out.splitlines()[:-1]]
+    assert told == [
+        [f"{first}:7", "warning", "spec.failureRules[0]"],
+        [f"{second}:4", "warning", "metadata.name"],
+        [f"{second}:7", "warning", "spec.failureRules[0]"],
+    ]
+
+
+def test_files_are_named_as_for_apply_or_bare(file):
+    first, second = file(JOB), file(JOB.replace("name: train", "name: other"), "other.yaml")
+    for arguments in (("-f", first, second), ("-f", first, "-f", second), (f"--filename={first}", second), (first, second)):
+        assert genericjob("validate", *arguments) == (0, "OK: 2 documents\n", "")
+    called = genericjob("validate")
+    assert called.code == 2
+    assert "which file? genericjob validate FILE" in called.err
+
+
+@pytest.mark.parametrize(
+    ("policy", "warned"),
+    [
+        ({"policy": "OnFailure"}, True),
+        ({"policy": "OnFailure", "scope": "Job", "exitCodes": {"notCharged": [75]}}, True),
+        ({"policy": "OnFailure", "limit": 0}, False),
+        ({"policy": "OnFailure", "limit": 3}, False),
+        ({"policy": "Always"}, False),
+        ({"policy": "Never"}, False),
+        ({"scope": "Replica"}, False),
+        (None, False),
+    ],
+)
+def test_restarts_that_never_come_are_warned_about(policy, warned):
+    spec = {
+        "replicaSpecs": [{"type": "w", "template": POD}, {"type": "v", "template": POD} | ({"restartPolicy": policy} if policy else {})]
+    }
+    found = [(one.field, one.severity) for one in findings(HEAD | {"spec": spec}) if "OnFailure starts nothing again" in one.message]
+    assert found == ([("spec.replicaSpecs[1].restartPolicy.policy", "warning")] if warned else [])
 
 
 def test_nothing_in_a_file_gives_orders_to_a_terminal(file):
