@@ -58,23 +58,27 @@ class Preset:
     values: Values
 
 
+# IMAGES WERE CHECKED ON 2026-11-18, in public documents and not by pulling them: busybox in the
+# README of docker-library, pytorch and tensorflow in public files that pin these tags by digest,
+# mpi-pi in the example of kubeflow/mpi-operator (its tags have no versions). Of PyTorch it is the
+# build for CUDA 12.6, which needs no newer driver than the image before it.
 PRESETS = {
     preset.name: preset
     for preset in (
         Preset(
             "plain",
             "Equal workers that run one command.",
-            Values(command=("sh", "-c", "echo I am $(type) $(rank) of $(replicas[worker])"), image="busybox:1.36"),
+            Values(command=("sh", "-c", "echo I am $(type) $(rank) of $(replicas[worker])"), image="busybox:1.38"),
         ),
         Preset(
             "torchrun",
             "PyTorch: torchrun on every worker, which meet at worker 0.",
-            Values(command=("train.py",), processes=1, image="pytorch/pytorch:2.4.1-cuda12.1-cudnn9-runtime", port=29500, restarts=3),
+            Values(command=("train.py",), processes=1, image="pytorch/pytorch:2.13.0-cuda12.6-cudnn9-runtime", port=29500, restarts=3),
         ),
         Preset(
             "tensorflow-ps",
             "TensorFlow: a chief, workers and parameter servers.",
-            Values(command=("python3", "train.py"), servers=1, image="tensorflow/tensorflow:2.11.0", port=2222, restarts=3),
+            Values(command=("python3", "train.py"), servers=1, image="tensorflow/tensorflow:2.21.0", port=2222, restarts=3),
         ),
         Preset(
             "mpi",
