@@ -61,7 +61,7 @@ class Preset:
 # IMAGES WERE CHECKED ON 2026-11-18, in public documents and not by pulling them: busybox in the
 # README of docker-library, pytorch and tensorflow in public files that pin these tags by digest,
 # mpi-pi in the example of kubeflow/mpi-operator (its tags have no versions). Of PyTorch it is the
-# build for CUDA 12.6, which needs no newer driver than the image before it.
+# build for CUDA 12.6: that for CUDA 13 needs newer drivers.
 PRESETS = {
     preset.name: preset
     for preset in (

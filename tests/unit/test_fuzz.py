@@ -89,8 +89,8 @@ SPEC = {
             "template": {"spec": {"containers": [{"name": "main"}]}},
         }
     ],
-    "successRules": [{"worker": [0, "1"]}],
-    "failureRules": [{"worker": ["0"]}],
+    "successRules": [{"worker": [0, "1"]}, {"worker": ["0-1", 1]}, {"worker": ["all"]}],
+    "failureRules": [{"worker": ["0"]}, {"worker": ["any"]}],
     "service": {"ports": [{"name": "http", "port": 80, "targetPort": "web", "protocol": "TCP"}]},
     "cleanUpPolicy": "All",
     "scheduler": {"t9kScheduler": {"queue": "q", "priority": 1}},
