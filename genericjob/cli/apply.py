@@ -27,6 +27,8 @@ from .text import say
 
 NOT_CHECKED = "some validation rules were not checked"
 """What a server adds when it has said what is wrong."""
+CHOICES = "must validate at least one schema (anyOf)"
+"""What a server says before it says of which element a list has to be without."""
 RESOURCES: Mapping[str, Resource[dict[str, Any]]] = {JOBS.kind: JOBS, "ConfigMap": CONFIG_MAPS, "Secret": SECRETS}
 TRIES = 3
 _UNKNOWN_FIELD = re.compile(r'(unknown|duplicate) field "([^"]+)"')
@@ -176,7 +178,7 @@ class _Application:
 
 def _fields(error: ApiError) -> Iterator[tuple[str, str]]:
     for cause in error.causes:
-        if (cause.field or cause.message) and NOT_CHECKED not in cause.message:
+        if (cause.field or cause.message) and NOT_CHECKED not in cause.message and CHOICES not in cause.message:
             yield cause.field.strip("<>"), cause.message
     if not error.causes:
         for how, field in _UNKNOWN_FIELD.findall(error.message):

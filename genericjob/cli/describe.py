@@ -1,18 +1,18 @@
 """`genericjob describe`: all that is known of a job, told to a person."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import chain, islice
+from itertools import islice
 from typing import Annotated, Any
 
 import typer
 
 from genericjob.api.names import FINAL_PHASES, Reason
-from genericjob.api.spec import ALL, ANY, rank_item
 from genericjob.api.status import GenericJobStatus
 
 from .jobs import Job, Name, find, kinds_of, status_of
 from .options import Context, Kubeconfig, Local, Namespace, target
 from .ranks import Rank, counted, pods_of, ranks_of, table_of
+from .rule_words import named_of, names_one, phases_of
 from .tables import OF_PHASE, QUIET, Table, age, colourful, duration, moment, now
 from .text import one_line, painted, show
 from .timeline import Moment, history
@@ -112,21 +112,9 @@ def _since(status: GenericJobStatus) -> str:
 def _rules(rules: list[Mapping[str, list[Any]]] | None, without: str, end: str) -> str:
     if not rules:
         return without
-    told = [" and ".join(_named(type, items) for type, items in rule.items() if items) or "nobody" for rule in rules]
+    told = [" and ".join(named_of(type, items) for type, items in rule.items() if items) or "nobody" for rule in rules]
     shown = [one_line(each)[:80] for each in told[:5]] + (["…"] if len(told) > 5 else [])
-    return f"when {' or '.join(shown)} {end.replace('have', 'has', 1) if all(map(_is_one, rules)) else end}"
-
-
-def _named(type: str, items: list[Any]) -> str:
-    """What a rule names of a type: `worker 0,1`, `every worker`, `any worker`."""
-    word = {ALL: "every", ANY: "any"}.get(str(items[0]))
-    return f"{word} {type}" if word else f"{type} {','.join(map(str, items))}"
-
-
-def _is_one(rule: Mapping[str, list[Any]]) -> bool:
-    """Return whether a rule names a single rank, or a type in the singular."""
-    items = [*chain.from_iterable(rule.values())]
-    return len(items) == 1 and "-" not in str(items[0])
+    return f"when {' or '.join(shown)} {end.replace('have', 'has', 1) if all(map(names_one, rules)) else end}"
 
 
 def _modes(spec: Mapping[str, Any]) -> Iterator[str]:
@@ -192,23 +180,12 @@ def _successes(rules: list[Mapping[str, list[Any]]] | None, ranks: list[Rank]) -
     """Which ranks must still succeed for the job to: of each rule that can be met, or of all ranks."""
     phases = {(rank.type, rank.number): rank.phase for rank in ranks}
     every = {f"{type}-{number}": {phase} for (type, number), phase in phases.items()}
-    wanted = (dict(_choices(rule, phases)) for rule in rules) if rules else iter((every,))
+    wanted = (dict(phases_of(rule, phases)) for rule in rules) if rules else iter((every,))
     possible = [*islice((rule for rule in wanted if rule and all(found - {"Failed"} for found in rule.values())), MOST_RULES + 1)]
     for rule in possible[:MOST_RULES]:
         open = [name for name, found in rule.items() if "Succeeded" not in found]
         more = f" and {len(open) - MOST_NAMED} more ranks" if len(open) > MOST_NAMED else ""
         yield f"{', '.join(open[:MOST_NAMED])}{more} to succeed{' (one of several rules)' if len(possible) > 1 else ''}"
-
-
-def _choices(rule: Mapping[str, list[Any]], phases: Mapping[tuple[str, int], str]) -> Iterator[tuple[str, set[str]]]:
-    """Each rank that a rule names with its phase, none if it is not there; of `any` of a type the phases of all."""
-    for type, items in rule.items():
-        for item in map(rank_item, items):
-            if item == ANY:
-                yield f"any {type}", {phase for (each, _), phase in phases.items() if each == type}
-                continue
-            numbers = [number for each, number in phases if each == type] if item == ALL else item if isinstance(item, range) else (item,)
-            yield from ((f"{type}-{number}", {phases[type, number]} if (type, number) in phases else set()) for number in numbers)
 
 
 def _story(moments: list[Moment], everything: bool) -> Iterator[str]:

@@ -28,7 +28,13 @@ HOPELESS = (Reason.FAILED_CREATE, Reason.INVALID_SPEC, Reason.NAME_CONFLICT)
 """Troubles that pass on a cluster, where people mend things; here nobody can."""
 TOLD_BETTER = (*HOPELESS, Reason.RESTARTING)
 """Events that say what is said of a rank or a job anyway."""
-JUDGED = (Reason.RULE_NEVER_FIRES, Reason.UNKNOWN_TYPE, Reason.UNRESOLVED_VARIABLES, Reason.TEMPLATE_OVERRIDDEN)
+JUDGED = (
+    Reason.RULE_NEVER_FIRES,
+    Reason.UNKNOWN_TYPE,
+    Reason.UNRESOLVED_VARIABLES,
+    Reason.TEMPLATE_OVERRIDDEN,
+    Reason.SERVER_WARNING,
+)
 """Events about a manifest. Of those that a run began with all of that was said before the start, with lines (`documents.remarks`)."""
 MISSING = "CreateContainerConfigError"
 """A container waits for a ConfigMap or Secret."""

@@ -112,6 +112,13 @@ def test_a_job_of_a_run_is_applied_listed_described_and_deleted(api, call, tmp_p
     assert call("get", "--run", "-") == (0, "", "There are no jobs in namespace default (run hello).\n")
 
 
+def test_apply_names_the_word_that_does_not_stand_alone(api, call, tmp_path):
+    (tmp_path / "job.yaml").write_text(yaml.safe_dump(a_job(successRules=[{"worker": [0, "any"]}])))
+    code, _, complaint = call("apply", "--run", "-", str(tmp_path / "job.yaml"))
+    assert code == 2
+    assert [line.split(": ")[2] for line in complaint.splitlines()] == ["spec.successRules[0].worker[1]"]
+
+
 def test_apply_warns_of_restarts_that_never_come(api, call, tmp_path):
     job = a_job()
     job["spec"]["replicaSpecs"][0]["restartPolicy"] = {"policy": "OnFailure"}

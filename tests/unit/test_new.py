@@ -75,6 +75,11 @@ def test_a_preset_is_like_its_example(preset):
     assert (ours.success_rules, ours.failure_rules, ours.service) == (theirs.success_rules, theirs.failure_rules, theirs.service)
 
 
+def test_however_many_servers_there_are_they_take_one_rule():
+    rules = parse(the_job(made(PRESETS["tensorflow-ps"], "x", servers=100))["spec"]).failure_rules
+    assert rules == ({"chief": (0,)}, {"ps": ("any",)})
+
+
 def test_every_preset_has_a_file_and_every_file_a_preset():
     assert {path.name.removesuffix(".yaml.j2") for path in FOLDER.glob("*.yaml.j2")} == {*PRESETS}
 

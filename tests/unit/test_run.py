@@ -201,7 +201,7 @@ def test_a_missing_program_says_so_where_people_look(go):
 
 
 def test_what_is_odd_about_a_manifest_is_said_once_with_its_line_before_anything_runs(go):
-    worker = replicas("worker", 1, container("echo $(replicas[nobody])"), restartPolicy="Always") | {
+    worker = replicas("worker", 1, container("echo $(replicas[nobody])", comand="x"), restartPolicy="Always") | {
         "restartPolicy": {"policy": "OnFailure"}
     }
     odd = job(worker, failureRules=[{"wroker": [0]}])
@@ -210,12 +210,16 @@ def test_what_is_odd_about_a_manifest_is_said_once_with_its_line_before_anything
     for words in (
         "warning: spec.failureRules[0]: can never fire: there is no replica of type 'wroker'; did you mean worker?",
         "warning: spec.replicaSpecs[0].template.spec.containers[0].command[2]: $(replicas[nobody]) means nothing here and stays as it is",
+        "warning: spec.replicaSpecs[0].template.spec.containers[0].comand: there is no such field; did you mean command?",
         "warning: spec.replicaSpecs[0].template.spec.restartPolicy: ",
         "warning: spec.replicaSpecs[0].restartPolicy.policy: OnFailure starts nothing again without a limit",
         "warning: spec.runMode.debug.replicaSpecs[0].type: there is no replica of type 'boss'",
     ):
         assert [bool(re.search(rf"manifest.yaml:[0-9]+: {re.escape(words)}", line)) for line in before].count(True) == 1
-    assert [outcome.text.count(word) for word in ("wroker", "boss", "$(replicas[nobody])", "template.spec.restartPolicy")] == [1] * 4
+    assert [outcome.text.count(word) for word in ("wroker", "boss", "$(replicas[nobody])", "template.spec.restartPolicy", ".comand")] == [
+        1
+    ] * 5
+    assert "unknown field" not in outcome.text
 
 
 def test_programs_that_print_faster_than_the_screen_lose_nothing(go, monkeypatch):
