@@ -4,11 +4,15 @@ import json
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from genericjob.api import ranges
 from genericjob.api.status import Condition, GenericJobStatus, Replica, Task
 from genericjob.cli import explain as module
 from genericjob.cli.explain import explained, is_file
 from genericjob.cli.outlook import MOST_NOTES, outlook
+from genericjob.jobs.rules import Ended
 from genericjob.reconcile.errors import ApiError
 
 from .calling import genericjob
@@ -168,6 +172,27 @@ def test_any_rank_is_waited_for_until_one_has_done_it_or_none_can():
     assert (found.failure[0].state, found.failure[0].why) == ("cannot fire", "worker 0-2 have succeeded")
     found = look("Running", "Failed", "Running")
     assert (found.failure[0].state, found.failure[0].why) == ("met", "worker 1 has failed for good")
+
+
+RANKS = st.lists(st.integers(0, 3) | st.sampled_from(["0-1", "1-3", "2-2", "0-3"]), min_size=1, max_size=3) | st.sampled_from(
+    [["all"], ["any"]]
+)
+RULES = st.lists(st.dictionaries(st.just("a"), RANKS, min_size=1), max_size=3)
+
+
+@given(RULES, RULES, st.sets(st.integers(0, 3)), st.sets(st.integers(0, 3)))
+def test_what_is_told_of_a_rule_is_what_the_controller_would_decide(success, failure, succeeded, failed):
+    task = Task("a", succeeded_ranks=ranges.format(succeeded), failed_ranks=ranges.format(failed - succeeded))
+    builder = a_job().type("a", 4).success(*success).failure(*failure)
+    job = builder.status(GenericJobStatus(phase="Running", tasks=(task,), observed_generation=1)).build()
+    found, rules = outlook(job, NOW), job.design.rules
+    ended = {word: Ended({"a": frozenset(ranks)}, rules.sizes) for word, ranks in (("good", succeeded), ("bad", failed - succeeded))}
+
+    def state(rule, for_it, against):
+        return "met" if ended[for_it].meet(rule) else "cannot fire" if ended[against].forbid(rule) else "can fire"
+
+    assert [one.state for one in found.success if success] == [state(rule, "good", "bad") for rule in job.spec.success_rules]
+    assert [one.state for one in found.failure[:-1]] == [state(rule, "bad", "good") for rule in job.spec.failure_rules]
 
 
 def test_the_rule_that_ended_the_job_is_met_and_the_others_are_over():
