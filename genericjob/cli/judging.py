@@ -142,7 +142,7 @@ def _never_restarting(spec: Any) -> Iterator[Finding]:
     for number, one in enumerate(specs if isinstance(specs, list) else ()):
         policy = one.get("restartPolicy") if isinstance(one, Mapping) else None
         if isinstance(policy, Mapping) and policy.get("policy") == "OnFailure" and policy.get("limit") is None:
-            text = "OnFailure starts nothing again without a limit, whose default is 0: add limit: 3, or write Never"
+            text = "with OnFailure no replica is restarted unless limit is set, because its default is 0: set limit, or write Never"
             yield Finding(f"spec.replicaSpecs[{number}].restartPolicy.policy", text, "warning")
 
 
@@ -238,6 +238,8 @@ def _job(job: Mapping[str, Any], refused: Sequence[Finding]) -> Iterator[Finding
         return
     for rule in unfireable(spec):
         hint = meant(rule.type, design.names) if rule.why == "no such type" else ""
+        if isinstance(rule.rank, range):
+            hint = f"; did you mean {rule.rank.stop - 1}-{rule.rank.start}?"
         yield Finding(f"spec.{rule.field}[{rule.index}]", f"can never fire: {rule.reason}{hint}", "warning")
     identity = JobIdentity(DEFAULT_NAMESPACE, job["metadata"]["name"], "")
     for news in remarks(Job(identity, 1, design, GenericJobStatus())):

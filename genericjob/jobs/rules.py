@@ -4,7 +4,7 @@ A job ends when one of its rules fires. Rules see outcomes, never pods: a rank h
 Success is asked first: when rank 0 ends well its peers often die of the broken connection in the same second.
 
 A rule names ranks of one or more types, as numbers, as ranges (`0-99`), as `all` of a type or as `any` of it, and is met when everything
-that it names has ended so. `all` and `any` mean the ranks that the type has now: they follow its number of replicas.
+that it names has ended that way. `all` and `any` mean the ranks that the type has now: they follow its number of replicas.
 
 A job without success rules succeeds when every rank has. A job without failure rules fails when no success rule can be met any more. With
 failure rules it also fails when no success rule can be met and no failure rule can fire any more, so that it never hangs.
@@ -229,14 +229,14 @@ class Ended:
     def __init__(self, ranks: Ranks, sizes: Mapping[str, int]) -> None:
         self._ranks, self._sizes = ranks, sizes
         self._sums: dict[str, list[int]] = {}
-        """By type: how many ranks below a number have ended so."""
+        """By type: how many ranks below a number have ended that way."""
 
     def meet(self, rule: NamedRanks) -> bool:
-        """Return whether everything that a rule names has ended so: decided by the first that has not."""
+        """Return whether everything that a rule names has ended that way: decided by the first that has not."""
         return all(self._meet(type, items) for type, items in rule.items())
 
     def forbid(self, rule: NamedRanks) -> bool:
-        """Return whether a rule can no longer be met the other way, because of ranks that have ended so."""
+        """Return whether a rule can no longer be met the other way, because of ranks that have ended this way."""
         return any(type in self._ranks and self._forbid(type, items) for type, items in rule.items())
 
     def _meet(self, type: str, items: Sequence[RankItem]) -> bool:

@@ -125,7 +125,7 @@ def test_apply_warns_of_restarts_that_never_come(api, call, tmp_path):
     (tmp_path / "job.yaml").write_text(yaml.safe_dump(job))
     code, out, complaint = call("apply", "--run", "-", "-f", str(tmp_path / "job.yaml"))
     assert (code, out) == (0, "genericjob/train created\n")
-    assert "warning: spec.replicaSpecs[0].restartPolicy.policy: OnFailure starts nothing again without a limit" in complaint
+    assert "warning: spec.replicaSpecs[0].restartPolicy.policy: with OnFailure no replica is restarted" in complaint
 
 
 def test_what_happened_to_pods_of_an_earlier_job_is_another_story(api, call):

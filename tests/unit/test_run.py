@@ -212,7 +212,7 @@ def test_what_is_odd_about_a_manifest_is_said_once_with_its_line_before_anything
         "warning: spec.replicaSpecs[0].template.spec.containers[0].command[2]: $(replicas[nobody]) means nothing here and stays as it is",
         "warning: spec.replicaSpecs[0].template.spec.containers[0].comand: there is no such field; did you mean command?",
         "warning: spec.replicaSpecs[0].template.spec.restartPolicy: ",
-        "warning: spec.replicaSpecs[0].restartPolicy.policy: OnFailure starts nothing again without a limit",
+        "warning: spec.replicaSpecs[0].restartPolicy.policy: with OnFailure no replica is restarted",
         "warning: spec.runMode.debug.replicaSpecs[0].type: there is no replica of type 'boss'",
     ):
         assert [bool(re.search(rf"manifest.yaml:[0-9]+: {re.escape(words)}", line)) for line in before].count(True) == 1

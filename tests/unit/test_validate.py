@@ -194,6 +194,11 @@ def test_a_type_that_is_misspelled_in_a_rule_is_guessed(file):
     assert "there is no replica of type 'wroker'; did you mean worker?" in genericjob("validate", path)[1]
 
 
+def test_a_range_that_is_backwards_is_turned_around(file):
+    path = file(WARNED.replace("{nobody: [2]}", "{worker: [0, 1-0]}"))
+    assert "the range 1-0 of type 'worker' is backwards and names no rank; did you mean 0-1?" in genericjob("validate", path)[1]
+
+
 def test_a_file_that_cannot_be_read_does_not_hide_the_others(file, tmp_path):
     paths = file("a: }", "a.yaml"), tmp_path / "absent.yaml", file(WARNED, "b.yaml")
     called = genericjob("validate", *paths)
@@ -273,7 +278,9 @@ def test_restarts_that_never_come_are_warned_about(policy, warned):
     spec = {
         "replicaSpecs": [{"type": "w", "template": POD}, {"type": "v", "template": POD} | ({"restartPolicy": policy} if policy else {})]
     }
-    found = [(one.field, one.severity) for one in findings(HEAD | {"spec": spec}) if "OnFailure starts nothing again" in one.message]
+    found = [
+        (one.field, one.severity) for one in findings(HEAD | {"spec": spec}) if "with OnFailure no replica is restarted" in one.message
+    ]
     assert found == ([("spec.replicaSpecs[1].restartPolicy.policy", "warning")] if warned else [])
 
 
