@@ -131,7 +131,7 @@ bench-quick: $(READY) programs ## One job of 1,000 ranks against the bare limit:
 	@PYTHONPATH=hack:tests $(BIN)/python -m bench.quick $(OPTIONS)
 
 .PHONY: bench-engine
-bench-engine: $(READY) ## What a rank costs under genericjob run: docs/benchmarks-engine.md (quiet machine, minutes)
+bench-engine: $(READY) ## What a rank costs under genericjob run, and how fast output is: docs/benchmarks-engine.md (quiet machine, minutes); only output: OPTIONS=--lines-only
 	@$(BIN)/python -m bench.engine $(OPTIONS)
 
 # ------------------------------------------------------------------------------------------------ a job to look at

@@ -1,10 +1,15 @@
-"""What a rank costs under `genericjob run`, beside the bare limit: the same programs, started one by one and waited for.
+"""What a rank costs under `genericjob run`, beside the bare limit: the same programs, started one by one and waited for. And how many
+lines per second can be printed.
 
     python -m bench.engine
+    python -m bench.engine --lines-only         prints the lines per second, and leaves the page as it is
 
 Processor time is that of the whole tree of processes, the programs too, as the kernel adds it up when a process is waited for. Each
 contender runs once with many ranks and once with one; the difference is what ranks cost, and beginning and end are not in it. For memory
 all ranks live at once: they wait for a file that is opened when the last one is there.
+
+For lines, two ranks print a million short lines each as fast as they can, and the output of the run goes into a pipe that is read to its
+end, as it is and with `-o json`. The time is that of the whole run without that of a run whose ranks print one line.
 """
 
 import argparse
@@ -16,7 +21,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -26,6 +31,11 @@ from rich.console import Console
 PAGE = Path(__file__).parent.parent / "docs" / "benchmarks-engine.md"
 PATIENCE = 300.0
 NO_OP = ["/bin/true"]
+LINE = "epoch 7 step 1234: loss 0.4711"
+PRINTERS = 2
+AIM = 200_000
+"""Lines per second."""
+SHOWN = {"lines": ("--plain",), "JSON": ("-o", "json")}
 T = TypeVar("T")
 
 BARE = """
@@ -54,10 +64,17 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--ranks", type=int, default=1000)
     options.add_argument("--pairs", type=int, default=5)
+    options.add_argument("--lines", type=int, default=1_000_000, help="how many each of two ranks prints")
+    options.add_argument("--lines-only", action="store_true", help="measure and print the lines per second only")
     options.add_argument("--no-page", action="store_true", help="print the result only")
     asked = options.parse_args()
     with tempfile.TemporaryDirectory() as directory:
         bench = Bench(Path(directory), asked.ranks)
+        rates = {name: [bench.rate(asked.lines, *how) for _ in range(asked.pairs)] for name, how in SHOWN.items()}
+        for name, each in rates.items():
+            console.print(f"{name}: {statistics.median(each):,.0f} lines per second ({min(each):,.0f} to {max(each):,.0f})")
+        if asked.lines_only:
+            return
         pairs = []
         for number in range(asked.pairs + 1):
             first, second = (bench.ours, bench.bare) if number % 2 else (bench.bare, bench.ours)
@@ -68,7 +85,7 @@ def main() -> None:
             if number:
                 pairs.append((ours, bare))
         memory = bench.memory()
-    text = page(pairs, memory, asked.ranks)
+    text = page(pairs, memory, asked.ranks, rates, asked.lines)
     if asked.no_page:
         console.print(text)
     else:
@@ -89,6 +106,25 @@ class Bench:
     def bare(self) -> Cost:
         many, one = (measured([sys.executable, "-c", BARE, str(ranks), *NO_OP]) for ranks in (self._ranks, 1))
         return many.per_rank(one, self._ranks)
+
+    def rate(self, lines: int, *options: str) -> float:
+        """Lines per second that two ranks print into a pipe."""
+        many, one = (self._printed(count, *options) for count in (lines, 1))
+        return PRINTERS * (lines - 1) / (many - one)
+
+    def _printed(self, lines: int, *options: str) -> float:
+        command = ["sh", "-c", f"yes '{LINE}' | head -n {lines}"]
+        with tempfile.TemporaryDirectory(dir=self._directory) as logs:
+            return self._read([*_run(self._manifest(command, PRINTERS)), "--logs", logs, *options], PRINTERS * lines)
+
+    def _read(self, command: Sequence[str], lines: int) -> float:
+        begin, found = time.monotonic(), 0
+        with subprocess.Popen(command, stdout=subprocess.PIPE, bufsize=0) as run:
+            while data := os.read(run.stdout.fileno(), 1 << 20) if run.stdout else b"":
+                found += data.count(b"\n")
+        if run.returncode or found < lines:
+            raise RuntimeError(f"the run ended with {run.returncode} after {found} lines")
+        return time.monotonic() - begin
 
     def memory(self) -> float:
         """Bytes that each rank takes in the processes of the run while all are alive."""
@@ -166,13 +202,17 @@ def eventually(ask: Callable[[], T]) -> T:
     return found
 
 
-def page(pairs: list[tuple[Cost, Cost]], memory: float, ranks: int) -> str:
+def page(pairs: list[tuple[Cost, Cost]], memory: float, ranks: int, rates: Mapping[str, list[float]], lines: int) -> str:
     ours, bare = [pair[0].cpu * 1e3 for pair in pairs], [pair[1].cpu * 1e3 for pair in pairs]
     added = [one - other for one, other in zip(ours, bare, strict=True)]
     seconds = [statistics.median(pair[side].seconds for pair in pairs) * ranks for side in (0, 1)]
     rows = "\n".join(
         f"| {number} | {pair[0].cpu * 1e3:.2f} | {pair[1].cpu * 1e3:.2f} | {pair[0].seconds * ranks:.1f} | {pair[1].seconds * ranks:.1f} |"
         for number, pair in enumerate(pairs, 1)
+    )
+    printed = "\n".join(
+        f"| {name} | {statistics.median(found):,.0f} | {min(found):,.0f} to {max(found):,.0f} | ≥ {AIM:,} |"
+        for name, found in rates.items()
     )
     return f"""# What a rank costs under `genericjob run`
 
@@ -193,6 +233,16 @@ From the first rank to the last: {seconds[0]:.1f} s, bare limit {seconds[1]:.1f}
 | pair | ours, ms per rank | bare, ms per rank | ours, s | bare, s |
 |---:|---:|---:|---:|---:|
 {rows}
+
+## How fast output is shown
+
+{PRINTERS} ranks print {lines:,} lines of {len(LINE)} characters each with `yes | head`. All of it is written to log files,
+and the output of the run to a pipe that is read to its end. The time of a run whose ranks print one line is subtracted.
+Measured {len(next(iter(rates.values())))} times.
+
+| what the run prints | lines per second, median | spread | aim |
+|---|---:|---:|---:|
+{printed}
 """
 
 

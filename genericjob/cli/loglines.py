@@ -11,8 +11,10 @@ from .options import Target
 from .ranks import Pod, Rank
 from .tables import moment
 
-STAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d) ")
+STAMP = re.compile(rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d) ")
 """What a server puts before each line. ONE OF THEM IS TAKEN AWAY: what comes behind it is the program's, a time as well."""
+
+LONGEST_STAMP = len("2026-11-16T12:00:00.000000000+01:00 ")
 
 
 class Source(NamedTuple):
@@ -31,7 +33,8 @@ class Line(NamedTuple):
     number: int
     """Its place in the log: several lines have the same time."""
     source: Source
-    text: str
+    data: bytes
+    """With its newline. Without one it is a part of a line, and the next goes on with it."""
 
 
 def sources_of(rank: Rank, container: str = "") -> list[Source]:
@@ -65,7 +68,10 @@ def _begun(container: dict[str, dict[str, object]]) -> bool:
 def lines_of(
     where: Target, source: Source, *, tail: int = -1, follow: bool = False, previous: bool = False, since: datetime | None = None
 ) -> Iterator[Line]:
-    """Read a log, to its end or for as long as it goes on; from the second of `since` on, if that is given."""
+    """Read a log, to its end or for as long as it goes on; from the second of `since` on, if that is given.
+
+    A line of a log that is followed comes in parts, as they are printed.
+    """
     query = {"container": source.container, "timestamps": "true"}
     query |= {name: "true" for name, on in {"follow": follow, "previous": previous}.items() if on}
     if tail >= 0:
@@ -73,9 +79,17 @@ def lines_of(
     if since is not None:
         query["sinceTime"] = f"{since.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
     at = datetime.min.replace(tzinfo=UTC)
-    for number, line in enumerate(where.api.text(RAW_PODS.path(*source.pod, "log"), query)):
-        text = line.decode("utf-8", "replace")
-        # A LINE WITHOUT A TIME is of the same moment as the one before it.
-        if found := STAMP.match(text):
-            at, text = moment(found[0].strip()) or at, text[found.end() :]
-        yield Line(at, number, source, text)
+    begins, number, held = True, 0, b""
+    for part in where.api.text(RAW_PODS.path(*source.pod, "log"), query, whole=not follow):
+        data = held + part
+        found = STAMP.match(data) if begins else None
+        if begins and not found and not data.endswith(b"\n") and len(data) < LONGEST_STAMP:
+            held = data  # the rest of its time is under way
+            continue
+        # ONLY WHERE A LINE BEGINS. And a line without a time is of the same moment as the one before it.
+        if found:
+            at, data = moment(found[0].decode().strip()) or at, data[found.end() :]
+        yield Line(at, number, source, data)
+        begins, number, held = data.endswith(b"\n"), number + 1, b""
+    if held:
+        yield Line(at, number, source, held)

@@ -5,9 +5,11 @@ a new pod, and on a cluster the log of the old one goes with it: what is still k
 the files of all.
 """
 
+import math
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Annotated
 
 import typer
@@ -17,12 +19,13 @@ from genericjob.reconcile.errors import ApiError
 from genericjob.reconcile.resources import RAW_PODS
 
 from .failures import BAD_INPUT, CommandError
-from .following import Happening, Newsroom, follow, life_of
+from .following import LISTEN, Happening, Newsroom, follow, life_of
 from .get import why
 from .jobs import JOBS, Job, Name, find, key_of, status_of
 from .loglines import Line, Source, labelled, lines_of, sources_of
 from .merged_logs import MAX_OPEN, merged
 from .options import Context, Kubeconfig, Local, Namespace, Target, target
+from .printed import CONTINUED, FIRST, Outputs, Piece, last_state, text_of
 from .ranks import ENDED, Pod, Rank, Ranks, Types, belongs, chosen, containers_of, how_it_failed, pods_of, ranks_of
 from .tables import PREFIXES, age, colourful
 from .text import one_line, painted, say
@@ -202,7 +205,7 @@ class _Following:
         self._room.listen("job", lambda: life_of(self._where, JOBS, self._job))
         self._room.listen("pods", lambda: follow(self._where, RAW_PODS, key.namespace, labels=f"{JOB_LABEL}={key.name}"))
         while not (self._over and all(log.over or self._goes_on(log) for log in self._logs.values())):
-            news = self._room.next()
+            news = self._room.next(min(LISTEN, self._printer.overdue()))
             if news is None or (news.over and not isinstance(news.source, Source)):
                 continue
             if isinstance(news.source, Source):
@@ -216,8 +219,9 @@ class _Following:
     def _hear(self, source: Source, item: Line | str | None, *, over: bool) -> None:
         if over:
             self._logs[source.uid, source.container].over = True
+            self._printer.end(source)
         elif isinstance(item, Line):
-            self._printer.line(item)
+            self._printer.line(item, follow=True)
         elif item:
             self._printer.remark(item)
 
@@ -274,13 +278,20 @@ class _Following:
 
 
 class _Printer:
-    """Lines with prefixes in colours, and remarks beside them."""
+    """Lines with prefixes in colours, and remarks beside them.
+
+    What cannot be shown as it is has the same marks as in a run (`screen.py`).
+    """
 
     def __init__(self, ranks: Iterable[Rank], *, prefix: bool, timestamps: bool) -> None:
         self._prefix, self._timestamps = prefix, timestamps
         self._colours = colourful()
         self._width = max((len(rank.label) for rank in ranks), default=0)
-        self._prefixes: dict[str, str] = {}
+        self._prefixes: dict[tuple[str, str], str] = {}
+        self._outputs: Outputs[Source] = Outputs()
+        self._at: dict[Source, datetime] = {}
+        """When the last line of each log came."""
+        self._replaced: set[str] = set()
 
     def expect(self, sources: Sequence[Source]) -> None:
         """Make room for labels that are to come."""
@@ -289,10 +300,38 @@ class _Printer:
             self._width = wider
             self._prefixes.clear()
 
-    def line(self, line: Line) -> None:
-        """A line of a log."""
-        at = f"{line.at:%Y-%m-%dT%H:%M:%S.%fZ} " if self._timestamps else ""
-        typer.echo(f"{self._of(line.source.label)}{at}{line.text}", color=True)  # noqa: TID251 - what programs print is theirs
+    def line(self, line: Line, *, follow: bool = False) -> None:
+        """A line of a log, or a part of one: if more is to `follow`, that is shown when it has been unfinished for a while."""
+        self._at[line.source] = line.at
+        for piece in self._outputs.feed(line.source, line.data):
+            self._show(line.source, piece)
+        if not follow:
+            for piece in self._outputs.part(line.source):
+                self._show(line.source, piece)
+
+    def end(self, source: Source) -> None:
+        """A log is over."""
+        for piece in self._outputs.feed(source, b""):
+            self._show(source, piece)
+
+    def overdue(self) -> float:
+        """Show what has been unfinished for a while; returns after how many seconds to call again."""
+        for source, piece in self._outputs.overdue():
+            self._show(source, piece)
+        wait = self._outputs.wait()
+        return math.inf if wait is None else wait
+
+    def _show(self, source: Source, piece: Piece) -> None:
+        text, replaced = text_of(piece.data)
+        line = text.removesuffix("\n").removesuffix("\r")
+        mark = CONTINUED if piece.continued and "\r" not in line else FIRST  # what is written over does not go on
+        if piece.continued or not text.endswith("\n"):
+            line = last_state(line)
+        at = f"{self._at[source]:%Y-%m-%dT%H:%M:%S.%fZ} " if self._timestamps else ""
+        typer.echo(f"{self._of(source.label, mark)}{at}{line}", color=True)  # noqa: TID251 - what programs print is theirs
+        if replaced and source.label not in self._replaced:
+            self._replaced.add(source.label)
+            self.remark(f"{source.label} prints bytes that are not UTF-8: they are shown as \\xNN")
 
     def part(self, left: int, total: int) -> None:
         """Say that the order of time begins again."""
@@ -303,10 +342,10 @@ class _Printer:
         sys.stdout.flush()
         say(f"genericjob: {one_line(text)}", err=True)
 
-    def _of(self, label: str) -> str:
+    def _of(self, label: str, mark: str) -> str:
         if not self._prefix:
             return ""
-        if label not in self._prefixes:
+        if (label, mark) not in self._prefixes:
             colour = PREFIXES[sum(map(ord, label)) % len(PREFIXES)]
-            self._prefixes[label] = painted(f"{label:<{self._width}} | ", colour, colours=self._colours)
-        return self._prefixes[label]
+            self._prefixes[label, mark] = painted(f"{label:<{self._width}} {mark} ", colour, colours=self._colours)
+        return self._prefixes[label, mark]

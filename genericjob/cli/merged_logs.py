@@ -93,7 +93,7 @@ class _Log:
         try:
             for line in self._rest:
                 self._ahead.append(line)
-                size += len(line.text) + LINE_BYTES
+                size += len(line.data) + LINE_BYTES
                 if size >= most:
                     return size
         except ApiError as error:

@@ -165,10 +165,10 @@ class _Talkative(HttpApi):
         _say(method, path, query)
         return super().request(method, path, query, body, content=content, gzip=gzip, most=most)
 
-    def text(self, path: str, query: Mapping[str, str] | None = None) -> HttpText:
+    def text(self, path: str, query: Mapping[str, str] | None = None, *, whole: bool = True) -> HttpText:
         """One log."""
         _say("GET", path, query)
-        return super().text(path, query)
+        return super().text(path, query, whole=whole)
 
 
 def _say(method: str, path: str, query: Mapping[str, Any] | None) -> None:

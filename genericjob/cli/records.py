@@ -2,6 +2,8 @@
 
     {"event":"begin","time":…,"run":"hello","jobs":["hello"],"logs":"/…"}
     {"event":"line","time":…,"job":"hello","type":"worker","rank":0,"container":"main","text":"…"}
+    {"event":"line",…,"text":"…","continued":true}           it goes on with the line before it, which was too long for one record
+    {"event":"line",…,"text":"caf\ufffd","bytes":"Y2Fm6Q=="}  some of it is not UTF-8; these are the exact bytes, in base64
     {"event":"rank","time":…,"job":"hello","type":"worker","rank":0,"phase":"Failed","exitCode":3,"restarts":1,"message":"…"}
     {"event":"job","time":…,"job":"hello","phase":"Running","message":"…"}
     {"event":"notice","time":…,"message":"…"}
@@ -12,13 +14,17 @@
 away.
 """
 
+from base64 import b64encode
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import IO, Any
 
 import msgspec
 
+from genericjob.reconcile.resources import Key
+
 from .outlet import Outlet
+from .printed import Outputs
 from .views import JobView, RankView, RunView
 
 
@@ -27,6 +33,7 @@ class Records:
 
     def __init__(self, file: IO[str] | None = None, *, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
         self._outlet, self._now = Outlet(file), now
+        self._outputs: Outputs[tuple[Key, str]] = Outputs()
 
     @property
     def lost(self) -> OSError | None:
@@ -40,10 +47,16 @@ class Records:
             if job.unhonoured:
                 self.warn(job.name, f"not honoured here: {', '.join(job.unhonoured)}")
 
-    def line(self, rank: RankView | None, pod: str, container: str, text: str) -> None:
-        """What a program printed."""
-        whose: dict[str, Any] = {"job": rank.job, "type": rank.type, "rank": rank.number} if rank else {"pod": pod}
-        self._write("line", **whose, container=container, text=text)
+    def printed(self, rank: RankView | None, pod: Key, container: str, data: bytes) -> None:
+        """What a program printed; b"" is the end of it."""
+        whose: dict[str, Any] = {"job": rank.job, "type": rank.type, "rank": rank.number} if rank else {"pod": pod.name}
+        for piece in self._outputs.feed((pod, container), data):
+            # THE SAME BEGINNING FOR ALL LINES, made once: a chunk may have thousands of them.
+            head = self._encoded("line", **whose, container=container).removesuffix("}") + ',"text":'
+            first, *others = piece.data.removesuffix(b"\n").split(b"\n")
+            records = [head + _text(first) + (',"continued":true}\n' if piece.continued else "}\n")]
+            records += [f"{head}{_text(line)}}}\n" for line in others]
+            self._outlet.write("".join(records))
 
     def rank(self, rank: RankView, text: str) -> None:
         """Something about a rank."""
@@ -92,5 +105,18 @@ class Records:
         return None
 
     def _write(self, event: str, **fields: Any) -> None:
+        self._outlet.write(self._encoded(event, **fields) + "\n")
+
+    def _encoded(self, event: str, **fields: Any) -> str:
         time = self._now().isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        self._outlet.write(msgspec.json.encode({"event": event, "time": time, **fields}).decode(errors="replace") + "\n")
+        return msgspec.json.encode({"event": event, "time": time, **fields}).decode(errors="replace")
+
+
+def _text(line: bytes) -> str:
+    """A line as the value of `text`, with the field that follows where that is not all of it."""
+    line = line.removesuffix(b"\r")
+    try:
+        return msgspec.json.encode(line.decode()).decode()
+    except UnicodeDecodeError:
+        text, exact = line.decode(errors="replace"), b64encode(line).decode()
+        return f'{msgspec.json.encode(text).decode()},"bytes":"{exact}"'

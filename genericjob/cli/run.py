@@ -1,8 +1,8 @@
 """`genericjob run FILE…`: the manifest of a cluster, on this machine.
 
-Everything that happens comes as news to one thread, which tells it: lines of programs, changes of pods and jobs, Ctrl-C. When the jobs have
-ended, or Ctrl-C was pressed, or nobody takes what is printed any more, what still runs is deleted as kubectl would, and the run waits for
-it; another Ctrl-C kills it, and from then on nothing keeps the run from tidying up.
+Everything that happens comes as news to one thread, which tells it: output of programs, changes of pods and jobs, Ctrl-C.
+When the jobs have ended, or Ctrl-C was pressed, or nobody takes what is printed any more, what still runs is deleted as
+kubectl would, and the run waits for it; another Ctrl-C kills it, and from then on nothing keeps the run from tidying up.
 
 Meanwhile the run's API is served on loopback, so that it can be looked at and changed like any cluster: `genericjob get --run NAME`.
 """
@@ -38,8 +38,8 @@ from .telling import Teller
 from .text import say
 from .views import RunView
 
-LINES_AHEAD = 10_000
-"""Lines that programs may be ahead of the screen; then they wait, as they would for a slow terminal."""
+CHUNKS_AHEAD = 256
+"""What programs may be ahead of the screen, in pieces of up to 64 KiB; then they wait, as they would for a slow terminal."""
 
 SIGNALLED = 128
 """What is added to a signal to make the exit code of whom it has ended."""
@@ -94,7 +94,7 @@ class Run:
         check_programs(documents)
         self._show = show
         self._news: SimpleQueue[Callable[[], None]] = SimpleQueue()
-        self._room = Semaphore(LINES_AHEAD)
+        self._room = Semaphore(CHUNKS_AHEAD)
         self._reading = True
         self._signals: list[int] = []
         self._winding_down = self._killing = self._closing = False
@@ -252,14 +252,14 @@ class Run:
 
     # -------------------------------------------------------------------------------------------- news, from other threads
 
-    def _printed(self, pod: Key, container: str, text: str) -> None:
+    def _printed(self, pod: Key, container: str, data: bytes) -> None:
         if self._reading:
             self._room.acquire()
-        self._news.put(partial(self._show_line, pod, container, text))
+        self._news.put(partial(self._show_printed, pod, container, data))
 
-    def _show_line(self, pod: Key, container: str, text: str) -> None:
+    def _show_printed(self, pod: Key, container: str, data: bytes) -> None:
         self._room.release()
-        self._teller.line(pod, container, text)
+        self._teller.printed(pod, container, data)
 
     def _noticed(self, pod: Key, text: str) -> None:
         self._news.put(partial(self._teller.notice, pod, text))

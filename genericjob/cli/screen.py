@@ -1,8 +1,11 @@
-"""What `genericjob run` shows: lines of programs with the rank before them, what happens to ranks and jobs, and a table at the end.
+"""What `genericjob run` shows: lines of programs with the rank before them, what happens to ranks and jobs, and a table
+at the end.
 
-On a terminal a table of ranks stays below all that (`live.py`). Used by one thread. Text of users and programs is written as it is, and
-nothing in it is taken for markup; only where a table stands below it, what would move the cursor is left out. What is said about a run is
-one line each time, whatever was in the messages that it is made of.
+On a terminal a table of ranks stays below all that (`live.py`), and above the table the lines that programs have not
+finished, as they are at present: progress bars move there. Used by one thread. Text of users and programs is written as
+it is, and nothing in it is taken for markup; only where a table stands below it, what would move the cursor is left out.
+Bytes that are not UTF-8 are shown as \\xNN, and a warning says so. A line that was shown in part is continued after a
+`+` in the place of `|`. What is said about a run is one line each time, whatever was in the messages that it is made of.
 """
 
 import re
@@ -16,8 +19,11 @@ from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
-from .live import BAD, COLOURS, GOOD, OF_PHASE, QUIET, STRONG, Live, ranks_table
+from genericjob.reconcile.resources import Key
+
+from .live import BAD, COLOURS, GOOD, OF_PHASE, PLAIN, QUIET, STRONG, Line, Live, ranks_table
 from .outlet import Outlet
+from .printed import CONTINUED, FIRST, Outputs, Piece, last_state, text_of
 from .tables import colourful, live
 from .text import one_line
 from .views import JobView, RankView, RunView
@@ -27,11 +33,16 @@ EVERY = 0.2
 """Seconds between two pictures of the table, at least."""
 AGES = 1.0
 """Seconds after which the table is drawn again although nothing has happened: ages have."""
+SOON = 0.3
+"""Seconds after which a line that has not ended is shown above the table."""
+UNFINISHED_ROWS = 4
+"""Which part of the screen such lines may take, one in so many rows."""
 MOST_HELD = 256 * 1024
 """Characters that wait for the next picture; more are shown at once."""
 
 _MOVES = re.compile(r"\x1b\[[0-9;:?]*[^0-9;:?m]|\x1b\][^\x07\x1b]*(\x07|\x1b\\)?|\x1b[^\[\]]|[\x00-\x08\x0b-\x1a\x1c-\x1f\x7f]")
 """Everything that a terminal obeys, but for colours and tabs."""
+_COLOURS = re.compile(r"\x1b\[[0-9;:]*m")
 
 
 class Screen:
@@ -46,8 +57,15 @@ class Screen:
         self._clock, self._drawn = clock, float("-inf")
         self._held: list[str] = []
         self._size = 0
+        self._moved = False
+        """A line that is not finished may have changed."""
+        self._outputs: Outputs[tuple[Key, str]] = Outputs(clock)
+        self._labels: dict[tuple[Key, str], str] = {}
+        self._replaced: set[str] = set()
+        """Labels of programs that print what is not UTF-8."""
         self._width = 0
-        self._prefixes: dict[str, str] = {}
+        self._prefixes: dict[tuple[str, str], str] = {}
+        self._colour_of: dict[str, str] = {}
         self._run: RunView | None = None
 
     @property
@@ -73,13 +91,48 @@ class Screen:
         """Line up what follows for these labels."""
         self._width = max(map(len, labels), default=0)
 
-    def line(self, rank: RankView | None, pod: str, container: str, text: str) -> None:
-        """What a program printed."""
-        label = rank.labels.get(container, rank.label) if rank else pod
-        if label not in self._prefixes:
-            colour = COLOURS[len(self._prefixes) % len(COLOURS)]
-            self._prefixes[label] = self._paint(f"{label:<{self._width}} |", Style(color=colour))
-        self._write(f"{self._prefixes[label]} {self._tame(text)}")
+    def printed(self, rank: RankView | None, pod: Key, container: str, data: bytes) -> None:
+        """What a program printed; b"" is the end of it."""
+        key = pod, container
+        self._labels[key] = label = rank.labels.get(container, rank.label) if rank else pod.name
+        for piece in self._outputs.feed(key, data):
+            self._lines(label, piece)
+        self._moved = True
+
+    def _lines(self, label: str, piece: Piece) -> None:
+        text, replaced = text_of(piece.data)
+        first, newline, others = text.removesuffix("\n").partition("\n")
+        first = first.removesuffix("\r")
+        mark = CONTINUED if piece.continued and "\r" not in first else FIRST  # what is written over does not go on
+        if piece.continued or not text.endswith("\n"):
+            first = last_state(first)
+        shown = f"{self._prefix(label, mark)}{self._tame(first)}"
+        if newline:
+            prefix = self._prefix(label, FIRST)
+            if self._live or "\r" in others:
+                others = "\n".join(self._tame(line.removesuffix("\r")) for line in others.split("\n"))
+            shown += f"\n{prefix}" + others.replace("\n", f"\n{prefix}")
+        self._write(shown)
+        if replaced and label not in self._replaced:
+            self._replaced.add(label)
+            kept = "; its log file has them as they are" if self._run and self._run.logs else ""
+            self.warn(label, f"prints bytes that are not UTF-8: they are shown as \\xNN{kept}")
+
+    def _prefix(self, label: str, mark: str) -> str:
+        if (label, mark) not in self._prefixes:
+            colour = self._colour_of.setdefault(label, COLOURS[len(self._colour_of) % len(COLOURS)])
+            self._prefixes[label, mark] = self._paint(f"{label:<{self._width}} {mark}", Style(color=colour)) + " "
+        return self._prefixes[label, mark]
+
+    def _unfinished(self, rows: int) -> list[Line]:
+        """Lines that programs have not finished, for a screen of so many rows."""
+        lines: list[Line] = []
+        for key, data in self._outputs.unfinished(SOON):
+            if len(lines) == rows // UNFINISHED_ROWS:
+                break
+            text = _COLOURS.sub("", self._tame(last_state(text_of(data)[0]))).expandtabs()
+            lines.append([(f"{self._labels[key]:<{self._width}} {FIRST} ", QUIET), (text, PLAIN)])
+        return lines
 
     def say(self, text: str) -> None:
         """Something about the run."""
@@ -108,16 +161,19 @@ class Screen:
     def refresh(self, *, busy: bool) -> float | None:
         """Let it be seen, unless there is more to come or it was seen just now; returns after how many seconds to call again."""
         if self._live is None:
+            for key, piece in self._outputs.overdue():
+                self._lines(self._labels[key], piece)
             if not busy:
                 self._outlet.flush()
-            return None
+            return self._outputs.wait()
         now = self._clock()
-        wait = self._drawn + (EVERY if self._held else AGES) - now
+        wait = self._drawn + (EVERY if self._held or self._moved else AGES) - now
         if wait > 0 and self._size < MOST_HELD:
             return wait
-        self._drawn = now
+        self._drawn, self._moved = now, False
         columns, rows = self._live.size()
-        self._live.draw(self._taken(), ranks_table(self._run, columns=columns, rows=rows, now=now) if self._run else ())
+        table = ranks_table(self._run, columns=columns, rows=rows, now=now) if self._run else ()
+        self._live.draw(self._taken(), [*self._unfinished(rows), *table])
         return EVERY
 
     # -------------------------------------------------------------------------------------------- how it is written

@@ -2,6 +2,8 @@
 
 from typing import Protocol
 
+from genericjob.reconcile.resources import Key
+
 from .views import JobView, RankView, RunView
 
 
@@ -17,8 +19,8 @@ class Show(Protocol):
         """What is going to happen."""
         ...
 
-    def line(self, rank: RankView | None, pod: str, container: str, text: str) -> None:
-        """What a program printed."""
+    def printed(self, rank: RankView | None, pod: Key, container: str, data: bytes) -> None:
+        """What a program printed; b"" is the end of it."""
         ...
 
     def rank(self, rank: RankView, text: str) -> None:

@@ -113,10 +113,10 @@ class Teller:
 
     # -------------------------------------------------------------------------------------------- pods
 
-    def line(self, pod: Key, container: str, text: str) -> None:
+    def printed(self, pod: Key, container: str, data: bytes) -> None:
         """A program has printed something."""
         _, rank = self._ranks.get(pod, ("", None))
-        self._show.line(rank, pod.name, container, text)
+        self._show.printed(rank, pod, container, data)
 
     def notice(self, pod: Key, text: str) -> None:
         """The engine has something to remark about a pod."""

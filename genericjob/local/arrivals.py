@@ -5,7 +5,8 @@
     .main.times     0 1794830400000000000
                     8 1794830401500000000
 
-A record says that lines from this byte on came at this time, in nanoseconds. Lines that came together share one.
+A record says that what begins at this byte came at this time, in nanoseconds; the time of a line is that of its first byte. Lines that
+came together share one.
 """
 
 from contextlib import suppress
@@ -28,7 +29,7 @@ def beside(log: Path) -> Path:
 
 
 def record(begin: int, time: int) -> bytes:
-    """What to note before a line that begins at this byte."""
+    """What to note before output that begins at this byte."""
     return b"%d %d\n" % (begin, time)
 
 

@@ -39,14 +39,14 @@ class Group:
         processes: Processes,
         primitives: Primitives,
         scratch: Scratch,
-        told: Callable[[str, str], None],
+        told: Callable[[str, bytes], None],
         notice: Callable[[str], None],
         changed: Callable[[], None],
     ) -> None:
         """Make a group of which nothing runs yet.
 
-        `told` hears (container, line), `notice` what is different here; `changed` is called when a program has ended and the group wants to
-        be stepped.
+        `told` hears (container, output) and, at the end of the output, (container, b""); `notice` hears what is different here;
+        `changed` is called when a program has ended and the group wants to be stepped.
         """
         self._around, self._processes, self._primitives = around, processes, primitives
         self._told, self._changed = told, changed

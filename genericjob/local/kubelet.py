@@ -41,8 +41,8 @@ WORKERS = 2
 PATIENCE = 10.0
 """Seconds in which a killed program has to be gone."""
 
-Output = Callable[[Key, str, str], None]
-"""Hears what programs print: pod, container, line."""
+Output = Callable[[Key, str, bytes], None]
+"""Hears what programs print: pod, container, output as it comes, and b"" at its end."""
 Notice = Callable[[Key, str], None]
 """Hears, of a pod, what is different on this machine."""
 
@@ -200,13 +200,13 @@ class Kubelet:
 
     # -------------------------------------------------------------------------------------------- what is heard of programs
 
-    def _told(self, key: Key, uid: str, container: str, line: str) -> None:
-        if self._logs:
+    def _told(self, key: Key, uid: str, container: str, data: bytes) -> None:
+        if self._logs and data:
             try:
-                self._logs.write(key, uid, container, line)
+                self._logs.write(key, uid, container, data)
             except OSError as error:  # what is shown must not suffer from a disk that is full
                 self._note(key, f"what programs print cannot be written to {self._logs.directory}: {error.strerror}")
-        self._output(key, container, line)
+        self._output(key, container, data)
 
     def _note(self, key: Key, text: str) -> None:
         if self._notice and text not in self._noticed:

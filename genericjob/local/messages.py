@@ -4,7 +4,6 @@ In a container that is a file, /dev/termination-log. A machine has one of those 
 variable GENERICJOB_TERMINATION_LOG. With the policy FallbackToLogsOnError a program that fails and leaves nothing there is quoted.
 """
 
-from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -21,21 +20,21 @@ class Messages:
 
     def __init__(self, pod: str, scratch: Scratch) -> None:
         self._pod, self._scratch = pod, scratch
-        self._printed: dict[str, deque[str]] = {}
+        self._printed: dict[str, bytes] = {}
 
     def variables(self, container: str) -> dict[str, str]:
         """Where a program leaves its message."""
         return {VARIABLE: self._path(container)}
 
-    def overheard(self, container: Mapping[str, Any], told: Callable[[str], None]) -> Callable[[str], None]:
+    def overheard(self, container: Mapping[str, Any], told: Callable[[bytes], None]) -> Callable[[bytes], None]:
         """Who is to hear what a container prints."""
         if container.get("terminationMessagePolicy") != "FallbackToLogsOnError":
             return told
-        printed = self._printed[str(container.get("name"))] = deque[str](maxlen=LINES)
+        name = str(container.get("name"))
 
-        def tell(line: str) -> None:
-            printed.append(line)
-            told(line)
+        def tell(data: bytes) -> None:
+            self._printed[name] = (self._printed.get(name, b"") + data)[-BYTES:]
+            told(data)
 
         return tell
 
@@ -47,7 +46,7 @@ class Messages:
         except OSError:  # most programs leave none
             message = b""
         if not message and code:
-            message = "".join(f"{line}\n" for line in self._printed.get(container, ())).encode()[-BYTES:]
+            message = b"".join(self._printed.get(container, b"").splitlines(keepends=True)[-LINES:])
         return message.decode(errors="replace")
 
     def _path(self, container: str) -> str:

@@ -117,25 +117,35 @@ class Text:
                 self._stopped.wait(LOOK_EVERY)
 
     def _judged(self, path: Path, file: BinaryIO) -> Iterator[bytes]:
-        """The same line by line, because each has a time."""
-        arrivals, begin, rest = Arrivals(path), file.tell(), b""
+        """The same with the time of each line before it, or without lines that are too old. A line is sent as far as it has come."""
+        arrivals, begin, head = Arrivals(path), file.tell(), b""
+        wanted, within = True, False
         try:
             for data in self._grown(file):
-                *whole, rest = (rest + data).split(b"\n")
                 piece = []
-                for line in whole:
-                    piece.append(self._shown(line + b"\n", arrivals.of(begin)))
-                    begin += len(line) + 1
+                for line in _lines(data):
+                    if not within:
+                        wanted, head = self._head(arrivals.of(begin))
+                    if wanted:
+                        piece.append(line if within else head + line)
+                    begin += len(line)
+                    within = not line.endswith(b"\n")
                 yield b"".join(piece)
-            if rest:
-                yield self._shown(rest, arrivals.of(begin))
         finally:
             arrivals.close()
 
-    def _shown(self, line: bytes, time: int) -> bytes:
-        if self._wanted.since is not None and time < self._wanted.since:
-            return b""
-        return stamp(time) + line if self._wanted.stamped else line
+    def _head(self, time: int) -> tuple[bool, bytes]:
+        """Whether a line that came at this time is wanted, and what stands before it."""
+        wanted = self._wanted.since is None or time >= self._wanted.since
+        return wanted, stamp(time) if self._wanted.stamped else b""
+
+
+def _lines(data: bytes) -> Iterator[bytes]:
+    """Lines with their newlines; only the last one may be without."""
+    *whole, rest = data.split(b"\n")
+    yield from (line + b"\n" for line in whole)
+    if rest:
+        yield rest
 
 
 def _container(pod: Any, wanted: str) -> str:

@@ -1,7 +1,8 @@
 """Programs of this machine: started, listened to, ended.
 
 Every program leads a session and process group of its own, so that Ctrl-C at the terminal does not reach it and a signal to it reaches its
-children as well. One thread reads what all of them print and hears of their ends; whoever started a program hears of both from that thread.
+children as well. One thread reads what all of them print and hears of their ends; whoever started a program hears of both
+from that thread. Output is passed on as bytes, unchanged.
 
 The end of a program is the end of everything that it started, as the end of a container's first process is the end of the container; see
 `keepers.py` for who sees to that.
@@ -13,7 +14,7 @@ import resource
 import selectors
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 
@@ -26,8 +27,6 @@ from .sources import CannotStartError
 log = logging.getLogger(__name__)
 
 CHUNK = 64 * 1024
-LONGEST_LINE = 64 * 1024
-"""Bytes of a line; a longer one is told in pieces."""
 LAST_WORDS = 16
 """Chunks that are still read of a program that has ended: somebody else may hold its output open, and go on for ever."""
 LOOK_EVERY = 0.02
@@ -36,41 +35,15 @@ FILES = 65_536
 """Open files that are asked for: every program that runs needs one."""
 
 
-class Lines:
-    """Bytes as they come, told in lines."""
-
-    def __init__(self) -> None:
-        self._rest = b""
-
-    def feed(self, data: bytes) -> Iterator[str]:
-        """The lines that these bytes complete."""
-        *whole, self._rest = (self._rest + data).split(b"\n")
-        for line in whole:
-            yield _text(line)
-        if len(self._rest) >= LONGEST_LINE:
-            yield from self.end()
-
-    def end(self) -> Iterator[str]:
-        """What is left."""
-        rest, self._rest = self._rest, b""
-        if rest:
-            yield _text(rest)
-
-
-def _text(line: bytes) -> str:
-    return line.removesuffix(b"\r").decode(errors="replace")
-
-
 class Process:
     """A program, and what it started. Made by `Processes.start`."""
 
-    def __init__(self, number: int, keeper: Keeper, *, told: Callable[[str], None], ended: Callable[[int], None]) -> None:
+    def __init__(self, number: int, keeper: Keeper, *, told: Callable[[bytes], None], ended: Callable[[int], None]) -> None:
         self.number, self.pid = number, 0
         self._keeper, self._told, self._ended = keeper, told, ended
         self.output, self._writing = os.pipe()
         os.set_blocking(self.output, False)
         self.listening = True
-        self._lines = Lines()
 
     def begin(self, launch: Launch) -> None:
         """Start the program."""
@@ -89,13 +62,12 @@ class Process:
     # -------------------------------------------------------------------------------------------- for the listening thread
 
     def listen(self) -> bool:
-        """Pass on what was printed since; whether there may be more one day."""
+        """Pass on what was printed since, and b"" at the end of all output; returns whether there may be more one day."""
         try:
             data = os.read(self.output, CHUNK)
         except BlockingIOError:
             return True
-        for line in self._lines.feed(data) if data else self._lines.end():
-            self._told(line)
+        self._told(data)
         return bool(data)
 
     def hang_up(self) -> None:
@@ -115,16 +87,14 @@ class Process:
         try:
             for _ in range(LAST_WORDS):
                 data = os.read(self.output, CHUNK)
-                for line in self._lines.feed(data):
-                    self._told(line)
                 if not data:
                     break
+                self._told(data)
         except BlockingIOError:
             pass
         finally:
             self.hang_up()
-        for line in self._lines.end():
-            self._told(line)
+        self._told(b"")
 
 
 class Processes:
@@ -147,8 +117,8 @@ class Processes:
         self._closing = self._closed = False
         self._thread = primitives.start("processes", self._listen)
 
-    def start(self, launch: Launch, *, told: Callable[[str], None], ended: Callable[[int], None]) -> Process:
-        """Start a program; `told` hears its lines, `ended` its exit code (128 + n for signal n), both on another thread."""
+    def start(self, launch: Launch, *, told: Callable[[bytes], None], ended: Callable[[int], None]) -> Process:
+        """Start a program; `told` hears its output and b"" at the end, `ended` its exit code (128 + n for signal n), on another thread."""
         with self._lock:
             if self._closing:
                 raise CannotStartError("the run is over")

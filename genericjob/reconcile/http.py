@@ -187,12 +187,12 @@ class HttpApi:
         request = Request(method, target, encode(body) if body else b"", content, gzip, most)
         return self._exchange.whole(request, self._timeouts.read if request.reads else self._timeouts.write)
 
-    def text(self, path: str, query: Mapping[str, str] | None = None) -> HttpText:
-        """Open an answer that is text and comes as it is written: a log."""
+    def text(self, path: str, query: Mapping[str, str] | None = None, *, whole: bool = True) -> HttpText:
+        """Open an answer that is text and comes as it is written: a log, by `whole` lines or also by parts of them."""
         request = Request("GET", path + _query(query or {}))
         connection, reply = self._exchange.begun(request, self._timeouts.read, stream=True)
         connection.limit_silence(reply, None)
-        return HttpText(connection, reply)
+        return HttpText(connection, reply, whole=whole)
 
     def close(self) -> None:
         """Close idle connections."""

@@ -24,21 +24,26 @@ GATHER = 0.002
 
 
 class HttpText:
-    """Lines of text as they come, on a connection of their own: the log of a container. However long nothing comes, that is no failure."""
+    """Lines of text as they come, on a connection of their own: the log of a container. However long nothing comes, that is no failure.
 
-    def __init__(self, connection: Connection, reply: Reply) -> None:
+    Every line has its newline. What has none is a part of a line, and the next piece goes on with it.
+    """
+
+    def __init__(self, connection: Connection, reply: Reply, *, whole: bool = True) -> None:
+        """Read lines when they have ended, or (not `whole`) as far as they have come."""
         self._connection = connection
         self._reply = reply
+        self._longest = LONGEST_LINE if whole else 1
         self._closed = False
 
     def __iter__(self) -> Iterator[bytes]:
         rest = b""
         try:
             while chunk := self._read():
-                lines = (rest + chunk).split(b"\n")
-                rest = lines.pop()
-                yield from lines
-                if len(rest) >= LONGEST_LINE:
+                *lines, rest = (rest + chunk).split(b"\n")
+                for line in lines:
+                    yield line + b"\n"
+                if len(rest) >= self._longest:
                     yield rest
                     rest = b""
             if rest:

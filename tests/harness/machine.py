@@ -75,7 +75,7 @@ class Machine:
                 told = msgspec.json.decode(line)
                 if told[:3] == [pod.namespace, pod.name, container]:
                     found.append(told[3])
-        return found
+        return "".join(found).splitlines()
 
     @property
     def log(self) -> str:
@@ -150,8 +150,8 @@ class Names:
                 file.write(f"{self._addresses.of(name)} {name.name}\n".encode())
 
 
-def _tell(pod: Key, container: str, line: str) -> None:
-    os.write(sys.stdout.fileno(), msgspec.json.encode([*pod, container, line]) + b"\n")
+def _tell(pod: Key, container: str, data: bytes) -> None:
+    os.write(sys.stdout.fileno(), msgspec.json.encode([*pod, container, data.decode(errors="replace")]) + b"\n")
 
 
 def _register(api: HttpApi) -> None:

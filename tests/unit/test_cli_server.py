@@ -167,27 +167,39 @@ DATED = ["2026-11-16 12:00:00,123 INFO begun", "2026-11-16T12:00:01Z done", "202
 def test_times_that_a_rank_prints_itself_are_its_own(api, call, logs):
     uid = start(api, api.create(JOBS, a_job(), "default").object)
     for line in DATED:
-        logs.write(Key("default", "train-worker-0"), uid, "main", line)
+        logs.write(Key("default", "train-worker-0"), uid, "main", line.encode() + b"\n")
     assert call("logs", "--run", "-", "train", "--rank", "worker-0", "--no-prefix")[1].splitlines() == DATED
     stamped = call("logs", "--run", "-", "train", "--rank", "worker-0", "--no-prefix", "--timestamps")[1].splitlines()
     assert stamped == [f"2026-11-16T12:00:0{second}.000000Z {line}" for second, line in enumerate(DATED)]
+
+
+def test_logs_say_what_they_cannot_show_and_what_goes_on(api, call, logs):
+    pod, uid = Key("default", "train-worker-0"), start(api, api.create(JOBS, a_job(), "default").object)
+    logs.write(pod, uid, "main", b"caf\xe9\n" + b"x" * 600_000 + b"\nlast")
+    code, out, err = call("logs", "--run", "-", "train", "--rank", "worker-0")
+    first, *long, last = out.splitlines()
+    assert (code, first, last) == (0, r"worker-0 | caf\xe9", "worker-0 | last")
+    assert err == "genericjob: worker-0 prints bytes that are not UTF-8: they are shown as \\xNN\n"
+    assert [line[:11] for line in long] == ["worker-0 | ", *["worker-0 + "] * (len(long) - 1)]
+    assert len(long) > 1
+    assert sum(len(line) - 11 for line in long) == 600_000
 
 
 def test_logs_of_a_run_come_in_the_order_of_time(api, call, logs):
     job = api.create(JOBS, a_job(), "default").object
     pods = [(Key("default", f"train-worker-{rank}"), start(api, job, rank)) for rank in (0, 1)]
     for turn, rank in enumerate((1, 0, 1, 1, 0)):
-        logs.write(*pods[rank], "main", f"line {turn}")
+        logs.write(*pods[rank], "main", f"line {turn}\n".encode())
     out = call("logs", "--run", "-", "train")[1]
     assert out.splitlines() == [f"worker-{rank} | line {turn}" for turn, rank in enumerate((1, 0, 1, 1, 0))]
 
 
 def test_a_run_still_has_what_the_pod_before_has_printed(api, call, logs):
     job, pod = api.create(JOBS, a_job(), "default").object, Key("default", "train-worker-0")
-    logs.write(pod, start(api, job), "main", "first try")
+    logs.write(pod, start(api, job), "main", b"first try\n")
     start(api, job, 1)
     assert call("logs", "--run", "-", "train", "--previous") == (0, "", "genericjob: none of these ranks was started again\n")
-    logs.write(pod, start(api, job), "main", "second try")
+    logs.write(pod, start(api, job), "main", b"second try\n")
     assert call("logs", "--run", "-", "train", "--previous") == (0, "worker-0 | first try\n", "")
     assert call("logs", "--run", "-", "train")[1] == "worker-0 | second try\n"
 

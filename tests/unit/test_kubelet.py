@@ -25,14 +25,14 @@ class Machine:
     def __init__(self, api=None, *, start=True, logs=None):
         self.memory = MemoryApi()
         self.api = api(self.memory) if api else self.memory
-        self.printed = []
+        self.output = {}
         self.noticed = []
         self.addresses = Addresses(network=200)
         self.kubelet = Kubelet(
             self.api,
             bind=self.memory.bind,
             address=self.addresses.of,
-            output=lambda pod, container, line: self.printed.append((pod.name, container, line)),
+            output=self._hear,
             notice=lambda pod, text: self.noticed.append((pod.name, text)),
             logs=logs,
             primitives=System(),
@@ -67,11 +67,21 @@ class Machine:
             self.memory.delete(RAW_PODS, in_default(name))
             return next(event.object for event in watch if event.type == "DELETED" and event.object["metadata"]["name"] == name)
 
+    def _hear(self, pod, container, data):
+        if data:
+            self.output[pod.name, container] = self.output.get((pod.name, container), b"") + data
+
+    @property
+    def printed(self):
+        """Lines by pod and container, in the order in which containers began to print."""
+        return [(*whose, line) for whose, data in list(self.output.items()) for line in data.decode().splitlines()]
+
     def lines(self, name="p"):
         return [line for pod, _, line in self.printed if pod == name]
 
     def line(self, name="p"):
-        return eventually(lambda: self.lines(name))[0]
+        whole = lambda: any(pod == name and b"\n" in data for (pod, _), data in list(self.output.items()))  # noqa: E731
+        return eventually(lambda: whole() and self.lines(name))[0]
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ from genericjob.api import crd
 from genericjob.jobs.resource import JOBS
 from genericjob.local import MemoryApi
 from genericjob.local.arrivals import SECOND, beside, record
+from genericjob.local.outputs import Outputs, Wanted
 from genericjob.local.serving import ApiServer
 from genericjob.reconcile import warning_header
 from genericjob.reconcile.access import Access, Credentials
@@ -338,6 +339,19 @@ def test_a_log_is_followed_with_its_times(ask, printing, memory):
     follower.join(30)
     stamps = [f"2026-11-16T12:00:0{second}.000000000Z " for second in (0, 0, 1)]
     assert answers == [(200, f"{stamps[0]}one\n{stamps[1]}two\n{stamps[2]}three")]
+
+
+def test_a_line_that_is_followed_is_sent_as_far_as_it_has_come(memory, printing):
+    """With times, too: a progress bar may never end its line."""
+    beside(printing).write_bytes(record(0, 1794830400_000000000) + record(8, 1794830401_000000000))
+    printing.write_bytes(b"one\n\r 10%")
+    text = Outputs(memory, lambda pod, uid, container: printing).read(Key("default", "p"), Wanted(stamped=True), follow=True)
+    stamp = b"2026-11-16T12:00:00.000000000Z "
+    assert next(text) == stamp + b"one\n" + stamp + b"\r 10%"
+    with printing.open("ab") as file:
+        file.write(b"\r 20%\n")
+    assert next(text) == b"\r 20%\n"
+    text.stop()
 
 
 @pytest.mark.parametrize(

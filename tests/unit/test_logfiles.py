@@ -25,14 +25,27 @@ def test_a_line_is_in_its_file_at_once(logs):
     path = logs.path_of(POD, "u-1", "main")
     assert path == logs.directory / "train-worker-0" / "1" / "main.log"
     assert not path.exists()
-    logs.write(POD, "u-1", "main", "hellö")
-    logs.write(POD, "u-1", "main", "\ud800")
-    assert path.read_text() == "hellö\n?\n"
+    logs.write(POD, "u-1", "main", b"hello\n")
+    assert path.read_text() == "hello\n"
+    logs.write(POD, "u-1", "main", b"wor")
+    assert path.read_text() == "hello\nwor"
+
+
+def test_a_file_holds_the_very_bytes_that_a_program_has_printed(logs):
+    machine = Machine(logs=logs)
+    exact = b"caf\xe9 \xff\0\r\n" + b"x" * 300_000 + b"\n\r 50%\r100%\r\n\n no newline"
+    try:
+        (logs.directory.parent / "exact").write_bytes(exact)
+        machine.create("p", sh(f"cat {logs.directory.parent}/exact"))
+        uid = machine.reaches("Succeeded")["metadata"]["uid"]
+        assert logs.path_of(Key("default", "p"), uid, "main").read_bytes() == exact
+    finally:
+        assert machine.kubelet.stop()
 
 
 def test_every_attempt_has_files_of_its_own(logs):
     assert [logs.begin(POD, uid) for uid in ("u-1", "u-2", "u-1")] == [1, 2, 1]
-    logs.write(POD, "u-2", "main", "again")
+    logs.write(POD, "u-2", "main", b"again\n")
     assert logs.path_of(POD, "u-2", "main") == logs.directory / "train-worker-0" / "2" / "main.log"
     assert os.listdir(logs.directory / "train-worker-0") == ["2"]
 
@@ -51,7 +64,7 @@ def test_more_files_than_may_be_open_are_written_in_turn(logs):
     before = len(os.listdir("/proc/self/fd"))
     with ThreadPoolExecutor(4) as threads:
         for turn in range(3):
-            list(threads.map(lambda pod, turn=turn: logs.write(pod, pod.name, "main", f"line {turn}"), pods))
+            list(threads.map(lambda pod, turn=turn: logs.write(pod, pod.name, "main", f"line {turn}\n".encode()), pods))
     assert len(os.listdir("/proc/self/fd")) <= before + 3
     assert {logs.path_of(pod, pod.name, "main").read_text() for pod in pods} == {"line 0\nline 1\nline 2\n"}
 
@@ -110,7 +123,7 @@ def times_of(path):
 
 def test_every_line_has_the_time_at_which_it_came(timed):
     for timed.now, line in ((1000, "one"), (1500, "two"), (1500.1, "with two"), (1502, "three")):
-        timed.write(POD, "u-1", "main", line)
+        timed.write(POD, "u-1", "main", line.encode() + b"\n")
     path = timed.path_of(POD, "u-1", "main")
     assert times_of(path) == [1000, 1500, 1500, 1502]
     assert path.read_text() == "one\ntwo\nwith two\nthree\n"
@@ -119,24 +132,30 @@ def test_every_line_has_the_time_at_which_it_came(timed):
 def test_lines_of_several_logs_keep_their_order_however_close_they_are(timed):
     other = Key("default", "train-worker-1")
     for timed.now, pod in ((1000.1, POD), (1000.2, other), (1000.3, POD)):
-        timed.write(pod, pod.name, "main", "it")
+        timed.write(pod, pod.name, "main", b"it\n")
     assert times_of(timed.path_of(POD, POD.name, "main")) == [1000.1, 1000.3]
     assert times_of(timed.path_of(other, other.name, "main")) == [1000.2]
 
 
 def test_times_come_with_the_lines_of_a_log_that_grows(timed):
     path = timed.path_of(POD, "u-1", "main")
-    timed.write(POD, "u-1", "main", "one")
+    timed.write(POD, "u-1", "main", b"one\n")
     arrivals = Arrivals(path)
     assert arrivals.of(0) == 1000_000_000
     timed.now = 2000
-    timed.write(POD, "u-1", "main", "two")
+    timed.write(POD, "u-1", "main", b"two\n")
     assert arrivals.of(4) == 2000_000_000
     arrivals.close()
 
 
+def test_the_time_of_a_line_is_that_of_its_first_byte(timed):
+    for timed.now, data in ((1000, b"one\nhalf"), (1500, b" and half\nthree\n")):
+        timed.write(POD, "u-1", "main", data)
+    assert times_of(timed.path_of(POD, "u-1", "main")) == [1000, 1000, 1500]
+
+
 def test_a_time_that_a_full_disk_has_cut_is_passed_over(timed):
-    timed.write(POD, "u-1", "main", "one")
+    timed.write(POD, "u-1", "main", b"one\n")
     path = timed.path_of(POD, "u-1", "main")
     with beside(path).open("ab") as file:
         file.write(b"4 14 2000000000\n8 3000000000\n9 40")

@@ -24,7 +24,7 @@ MEGABYTE = 1_000_000
 def stamped(seconds, text, hours=0):
     """A line as a node of a time zone writes it."""
     zone = f"{hours:+03}:00" if hours else "Z"
-    return f"{BEGIN + timedelta(hours=hours, seconds=seconds):%Y-%m-%dT%H:%M:%S.%f}000{zone} {text}".encode()
+    return f"{BEGIN + timedelta(hours=hours, seconds=seconds):%Y-%m-%dT%H:%M:%S.%f}000{zone} {text}\n".encode()
 
 
 class Logs:
@@ -40,7 +40,7 @@ class Logs:
         self.where = SimpleNamespace(api=self)
         self.sources = [Source(f"worker-{rank}", Key("n", f"p-{rank}"), f"uid-{rank}", "main") for rank in range(len(logs))]
 
-    def text(self, path, query):
+    def text(self, path, query, *, whole=True):
         rank = int(path.split("/")[-2].removeprefix("p-"))
         self.queries.append(query)
         found = self.logs[rank]
@@ -79,7 +79,7 @@ class Logs:
         )
 
     def read(self, **options):
-        return [(line.source.label, line.text) for line in self.merged(**options)]
+        return [(line.source.label, line.data.decode().removesuffix("\n")) for line in self.merged(**options)]
 
 
 def endless(size=1_000, seconds=0.001):
@@ -109,7 +109,7 @@ def test_a_clock_that_was_put_back_loses_no_line():
 def test_the_first_line_is_there_before_much_was_read():
     logs = Logs(*[endless] * 8)
     first = next(lines := logs.merged())
-    assert first.text == "x" * 1_000
+    assert first.data == b"x" * 1_000 + b"\n"
     ahead = MAX_AHEAD_OF_ONE_BYTES // (1_000 + LINE_BYTES) + 2
     assert all(taken <= ahead for taken in logs.taken)
     for _ in range(10_000):
@@ -174,7 +174,7 @@ def test_a_line_without_an_end_comes_in_pieces():
     pieces = [b"x" * 60_000] * 20
     with ScriptedServer(stream(*pieces, b"\nnext\n")) as server:
         lines = list(HttpApi(server.credentials()).text("/log"))
-    assert b"".join(lines) == b"".join(pieces) + b"next"
+    assert b"".join(lines) == b"".join(pieces) + b"\nnext\n"
     assert max(map(len, lines)) < 2 * LONGEST_LINE
 
 

@@ -9,7 +9,7 @@ import pytest
 from genericjob.local.addresses import Addresses, claim
 from genericjob.local.containers import Launch
 from genericjob.local.keepers import OwnChildren
-from genericjob.local.processes import LONGEST_LINE, Lines, Processes
+from genericjob.local.processes import Processes
 from genericjob.local.sources import CannotStartError
 from genericjob.reconcile.primitives import System
 from genericjob.reconcile.resources import Key
@@ -24,9 +24,16 @@ class Program:
     """A program and what was heard of it, in order."""
 
     def __init__(self, processes, *argv, env=None, directory=None):
-        self._heard = Queue()
+        self._heard, self._rest = Queue(), b""
         launch = self.launch(*argv, env=env, directory=directory)
-        self.process = processes.start(launch, told=self._heard.put, ended=self._heard.put)
+        self.process = processes.start(launch, told=self._told, ended=self._heard.put)
+
+    def _told(self, data):
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        if not data and self._rest:
+            lines, self._rest = [self._rest], b""
+        for line in lines:
+            self._heard.put(line.decode())
 
     @staticmethod
     def launch(*argv, env=None, directory=None):
@@ -111,6 +118,15 @@ def test_many_programs_are_heard_at_once(processes):
 def test_more_output_than_a_pipe_holds_is_heard_to_the_end(processes):
     *lines, code = sh(processes, "i=0; while [ $i -lt 20000 ]; do echo line $i of many; i=$((i+1)); done").rest()
     assert (len(lines), lines[-1], code) == (20000, "line 19999 of many", 0)
+
+
+def test_output_is_passed_on_as_the_bytes_that_it_is_and_its_end_as_no_bytes(processes):
+    heard, over = [], Queue()
+    script = r"printf 'a\000b\r\n\377'; head -c 300000 /dev/zero | tr '\000' x"
+    processes.start(Program.launch("sh", "-c", script), told=heard.append, ended=over.put)
+    assert over.get(timeout=PATIENCE) == 0
+    assert b"".join(heard) == b"a\0b\r\n\xff" + b"x" * 300_000
+    assert [number for number, data in enumerate(heard) if not data] == [len(heard) - 1]
 
 
 # ------------------------------------------------------------------------------------------------ groups
@@ -222,28 +238,6 @@ def test_a_file_without_an_interpreter_says_why(processes, tmp_path):
     file.chmod(0o755)
     with pytest.raises(CannotStartError, match="Exec format error"):
         Program(processes, str(file))
-
-
-# ------------------------------------------------------------------------------------------------ lines
-
-
-def fed(*pieces):
-    lines = Lines()
-    return [line for piece in pieces for line in lines.feed(piece)] + list(lines.end())
-
-
-def test_bytes_become_lines_wherever_they_were_cut():
-    assert fed(b"o", b"ne\ntw", b"o\r\n", b"\nthree") == ["one", "two", "", "three"]
-
-
-def test_a_letter_cut_in_two_is_read_whole_and_nonsense_is_marked():
-    assert fed("ä".encode()[:1], "ä".encode()[1:] + b"\n\xff\n") == ["ä", "\ufffd"]
-
-
-def test_a_line_without_end_is_told_in_pieces():
-    pieces = fed(*[b"x" * 1000] * 200)
-    assert sum(map(len, pieces)) == 200_000
-    assert max(map(len, pieces)) < LONGEST_LINE + 1000
 
 
 # ------------------------------------------------------------------------------------------------ addresses

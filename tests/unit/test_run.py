@@ -223,7 +223,7 @@ def test_what_is_odd_about_a_manifest_is_said_once_with_its_line_before_anything
 
 
 def test_programs_that_print_faster_than_the_screen_lose_nothing(go, monkeypatch):
-    monkeypatch.setattr(module, "LINES_AHEAD", 10)
+    monkeypatch.setattr(module, "CHUNKS_AHEAD", 10)
     script = "i=0; while [ $i -lt 1000 ]; do echo $i; i=$((i+1)); done"
     outcome = go(job(replicas("w", 2, container(script))))
     assert [line for line in outcome.lines if line.startswith("w-1 |")] == [f"w-1 | {n}" for n in range(1000)]
@@ -298,7 +298,7 @@ def test_when_the_job_has_ended_one_ctrl_c_kills_who_still_runs(go, tmp_path):
 
 
 def test_a_program_that_prints_without_end_is_killed_all_the_same(go, monkeypatch):
-    monkeypatch.setattr(module, "LINES_AHEAD", 1)
+    monkeypatch.setattr(module, "CHUNKS_AHEAD", 1)
     script = f"trap 'kill -INT {os.getpid()}' TERM; kill -INT {os.getpid()}; while :; do echo on and on; done"
     outcome = go(job(replicas("w", 1, container(script))))
     assert outcome.code == 130

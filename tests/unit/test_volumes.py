@@ -362,11 +362,11 @@ def test_a_message_is_what_the_program_left_in_its_file(scratch):
 def test_a_program_that_fails_without_a_message_is_quoted_if_that_is_wanted(scratch, policy, code, message):
     messages, heard = Messages("u-1", scratch), []
     told = messages.overheard({"name": "main", "terminationMessagePolicy": policy}, heard.append)
-    told("x" * 3 * BYTES)
-    told("two")
+    told(b"x" * 3 * BYTES)
+    told(b"\ntwo\n")
     assert messages.take("main", code)[-len("two\n") :] == message
     assert len(messages.take("main", code)) <= BYTES
-    assert heard[1] == "two"
+    assert heard[1] == b"\ntwo\n"
 
 
 # ------------------------------------------------------------------------------------------------ in a pod
