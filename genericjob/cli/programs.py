@@ -1,40 +1,91 @@
-"""Containers that cannot become programs of this machine: those that leave it to their image what to run.
+"""Containers that cannot become programs of this machine, as far as that is known before anything starts.
 
-Whoever has no image does not know its entry point. That is certain before anything starts, and no restart would change it.
+A container may leave it to its image what to run: whoever has no image does not know its entry point. Or its program or its working
+directory does not exist on this machine. No restart would change either. What is not known before is not judged: paths with variables in
+them, paths in volumes, and what an init container or a PATH of its own may bring.
 """
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from genericjob.api import names
 from genericjob.api.spec import parse
 from genericjob.jobs.modes import mode_of
+from genericjob.local.keepers import where
+from genericjob.local.warden import places
 
 from .documents import BadInputError, Document, Problem
 
 
 def check_programs(documents: Sequence[Document]) -> None:
-    """Raise BadInputError with all containers of jobs that name no program."""
+    """Raise BadInputError with all containers of jobs that have no program, or one that does not exist."""
     jobs = (document for document in documents if document.kind == names.KIND)
-    wrong = [document.told(problem) for document in jobs for problem in _without_program(document)]
+    wrong = [document.told(problem) for document in jobs for problem in _problems(document)]
     if wrong:
         raise BadInputError("\n".join(wrong))
 
 
-def _without_program(document: Document) -> Iterator[Problem]:
+def _problems(document: Document) -> Iterator[Problem]:
     spec = parse(document.body["spec"])
     for number, part in enumerate(spec.replica_specs):
         # AS THE FIRST PODS WILL BE: a job that is debugged waits instead of working, and one that begins paused is resumed before it runs.
         template = mode_of(spec, type=part.type, resumed=spec.paused).applied(part.template)
-        for place, container in _containers(template["spec"]) if part.replicas else ():
+        pod = template["spec"]
+        for place, container in _containers(pod) if part.replicas else ():
+            field = f"spec.replicaSpecs[{number}].template.spec.{place}"
             if not container.get("command"):
-                field = f"spec.replicaSpecs[{number}].template.spec.{place}"
                 image = container.get("image") or "the image"
                 text = f"is missing, and what {image} runs by itself is not known here: write the program into it"
                 yield Problem(f"{field}.command", text, document.line(field), "error")
+            elif not pod.get("initContainers") or place == "initContainers[0]":
+                for name, text in _missing(container, _own_directories(pod)):
+                    at = f"{field}.{name}"
+                    yield Problem(at, text, document.line(at), "error")
 
 
 def _containers(spec: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
     for name in ("initContainers", "containers"):
         for number, container in enumerate(spec.get(name) or ()):
             yield f"{name}[{number}]", container
+
+
+# ------------------------------------------------------------------------------------------------ what does not exist
+
+
+def _missing(container: Mapping[str, Any], own: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Fields of a container that name what is not there, and why it is not."""
+    directory, program = container.get("workingDir") or "", str(container["command"][0])
+    path = os.path.join(directory, program)
+    if _within(directory, own):
+        return
+    if directory and not os.path.isdir(directory):
+        what = "is not a directory" if os.path.exists(directory) else "does not exist"
+        yield "workingDir", f"{directory} {what} on this machine{where(directory)}"
+    elif "$" in program:
+        return
+    elif "/" in program:
+        if not _within(path, own) and not os.path.exists(path):
+            yield "command", f"there is no program {program!r} on this machine{where(path)}"
+    elif not any(places(os.fsencode(program), _search())) and not _sets_path(container):
+        yield "command", f"there is no program {program!r} on this machine: it is in no directory of $PATH"
+
+
+def _within(path: str, directories: Sequence[str]) -> bool:
+    """Whether a path is one of these directories, or in one of them."""
+    return any(os.path.normpath(path) == each or path.startswith(f"{each}/") for each in directories)
+
+
+def _own_directories(spec: Mapping[str, Any]) -> list[str]:
+    """Directories that a pod brings along."""
+    mounts = [mount.get("mountPath") for _, container in _containers(spec) for mount in container.get("volumeMounts") or ()]
+    hosts = [(volume.get("hostPath") or {}).get("path") for volume in spec.get("volumes") or ()]
+    return [os.path.normpath(path) for path in (*mounts, *hosts) if path]
+
+
+def _sets_path(container: Mapping[str, Any]) -> bool:
+    return bool(container.get("envFrom")) or any(variable.get("name") == "PATH" for variable in container.get("env") or ())
+
+
+def _search() -> dict[bytes, bytes]:
+    return {b"PATH": os.fsencode(os.environ.get("PATH", os.defpath))}

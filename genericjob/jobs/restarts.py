@@ -17,7 +17,7 @@ from typing import Literal
 
 from genericjob.api.names import DEBUG_ANNOTATION, FINAL_PHASES
 from genericjob.api.spec import ReplicaSpec, RestartPolicy
-from genericjob.reconcile.objects import Container, Pod
+from genericjob.reconcile.objects import NEVER_STARTS, Container, Pod
 
 from .course import Course
 from .job import Job
@@ -132,6 +132,8 @@ def _by_policy(pod: Pod, policy: RestartPolicy, charges: int) -> Judgement:
     left = policy.most is None or charges < policy.most
     if pod.phase == "Succeeded":
         return "charged" if policy.policy == "Always" and left else "succeeded"
+    if never_starts(pod):
+        return "failed"
     codes = exit_codes(pod)
     if codes.intersection(policy.exit_codes.never_restart):
         return "failed"
@@ -148,6 +150,11 @@ def says_nothing(pod: Pod) -> bool:
 def disrupted(pod: Pod) -> bool:
     """Whether a pod failed because it was in the way: its node was drained, deleted or needed by others. That is nobody's failure."""
     return pod.phase == "Failed" and any(found.type == DISRUPTION and found.status == "True" for found in pod.conditions)
+
+
+def never_starts(pod: Pod) -> bool:
+    """Whether no restart can help: a program or a directory does not exist on the machine of a run."""
+    return any(found.reason == NEVER_STARTS for found in failed_containers(pod))
 
 
 def failed_containers(pod: Pod) -> tuple[Container, ...]:

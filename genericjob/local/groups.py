@@ -14,6 +14,7 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
+from genericjob.reconcile.objects import NEVER_STARTS
 from genericjob.reconcile.primitives import Primitives
 
 from .containers import CANNOT_START, launch
@@ -118,7 +119,8 @@ class Group:
         except NotYetError as error:
             self._states[name] = Waiting("CreateContainerConfigError", str(error))
         except CannotStartError as error:
-            self._states[name] = Ended(CANNOT_START, now, reason="StartError", message=str(error))
+            reason = "StartError" if error.may_pass else NEVER_STARTS
+            self._states[name] = Ended(CANNOT_START, now, reason=reason, message=str(error))
         except OSError as error:
             self._states[name] = Ended(CANNOT_START, now, reason="StartError", message=f"files of the pod cannot be made: {error}")
         else:

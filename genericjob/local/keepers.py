@@ -5,6 +5,7 @@ programs are children of the runner, and what ends with a program is its process
 does everything when the runner is killed with SIGKILL.
 """
 
+import errno
 import os
 import secrets
 import signal
@@ -24,6 +25,8 @@ from .containers import Launch
 from .sources import CannotStartError
 
 KILLED = 128 + signal.SIGKILL
+SHORTAGES = (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ETXTBSY)
+"""Errors of a machine that is short of something for a moment."""
 
 
 class WardenGoneError(Exception):
@@ -255,8 +258,17 @@ def _bytes(launch: Launch) -> tuple[list[bytes], dict[bytes, bytes]]:
 
 def _cannot_start(launch: Launch, error: OSError, *, directory: bool) -> CannotStartError:
     if directory and isinstance(error, FileNotFoundError):
-        return CannotStartError(f"workingDir {launch.directory} does not exist on this machine")
+        return CannotStartError(f"workingDir {launch.directory} does not exist on this machine{where(launch.directory)}")
     if isinstance(error, FileNotFoundError):
-        return CannotStartError(f"there is no program {launch.argv[0]!r} on this machine")
+        program = launch.argv[0]
+        told = where(os.path.join(launch.directory or "", program)) if "/" in program else ""
+        return CannotStartError(f"there is no program {program!r} on this machine{told}")
     what = f"workingDir {launch.directory} cannot be entered" if directory else f"{launch.argv[0]!r} cannot be started"
-    return CannotStartError(f"{what}: {error.strerror or error}")
+    return CannotStartError(f"{what}: {error.strerror or error}", may_pass=error.errno in SHORTAGES)
+
+
+def where(path: str | None) -> str:
+    """Return where a relative path was looked for, and how to look elsewhere; nothing for a name that is looked for in $PATH."""
+    if not path or os.path.isabs(path):
+        return ""
+    return f" (relative to {os.getcwd()}, where the run was started; --chdir DIR changes that)"

@@ -125,7 +125,7 @@ class Processes:
             try:
                 process = Process(self._count, self._keeper, told=told, ended=ended)
             except OSError as error:
-                raise CannotStartError(f"{launch.argv[0]!r} cannot be started: {error.strerror}") from None
+                raise CannotStartError(f"{launch.argv[0]!r} cannot be started: {error.strerror}", may_pass=True) from None
             self._count += 1
             # BEFORE IT STARTS: its end may be told at once. UNDER THE LOCK: it must be among those that are ended when everything is.
             self._running[process.number] = process

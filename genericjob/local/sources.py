@@ -31,7 +31,11 @@ class Surroundings:
 
 
 class CannotStartError(Exception):
-    """This container will never start here."""
+    """This container will never start here, unless the reason `may_pass`: the machine was short of something."""
+
+    def __init__(self, message: str, *, may_pass: bool = False) -> None:
+        super().__init__(message)
+        self.may_pass = may_pass
 
 
 class NotYetError(Exception):

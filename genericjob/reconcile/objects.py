@@ -21,6 +21,8 @@ from .structs import converter, decoder
 
 T = TypeVar("T")
 
+NEVER_STARTS = "NeverStartsHere"
+"""Reason of a container that has ended because the machine of a run can never start it. Kubelets do not report it."""
 UNREADABLE = "Unreadable"
 """The reason of a pod in phase Unknown of which only the metadata could be decoded."""
 

@@ -11,7 +11,7 @@ from genericjob.jobs.decide import Try
 from genericjob.jobs.ledger import back_off
 from genericjob.jobs.restarts import judge
 from genericjob.jobs.status import how_it_failed
-from genericjob.reconcile.objects import Condition, Container
+from genericjob.reconcile.objects import NEVER_STARTS, Condition, Container
 from unit.jobs import NOW, a_job, a_pod, debugged, later, planned, pods, settled
 
 DISRUPTED = (Condition("DisruptionTarget", "True", "EvictionByEvictionAPI", ""),)
@@ -74,6 +74,12 @@ def test_who_was_evicted_without_being_in_the_way_has_failed():
 )
 def test_exit_codes_can_be_judged_differently(code, name, judgement):
     assert judge(a_pod("x", "Failed", exit_code=code), replicas(policy=name, exitCodes=CODES), 0) == judgement
+
+
+@pytest.mark.parametrize("name", ["Never", "OnFailure", "Always"])
+def test_a_program_that_a_machine_can_never_start_is_not_started_again(name):
+    missing = (Container("main", "terminated", NEVER_STARTS, "there is no program", 128, 0, None),)
+    assert judge(a_pod("x", "Failed", containers=missing), replicas(policy=name, exitCodes={"notCharged": [128]}), 0) == "failed"
 
 
 def test_of_several_containers_one_is_enough_to_never_restart_and_all_are_needed_not_to_be_charged():

@@ -193,11 +193,24 @@ def test_output_is_shown_as_it_is(go):
     assert "w-0 | [red]:smile: {x} %s[/red] \\" in outcome.lines
 
 
-def test_a_missing_program_says_so_where_people_look(go):
-    outcome = go(job(replicas("w", 1, {"name": "main", "image": "x", "command": ["no-such-program"]})))
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"command": ["$(PROGRAM)"]}, "there is no program 'no-such-program' on this machine"),
+        ({"command": ["true"], "workingDir": "DATA/sub"}, "workingDir /"),
+    ],
+)
+def test_a_program_or_directory_that_turns_out_to_be_missing_fails_its_rank_at_once(go, tmp_path, fields, words):
+    mounts = [{"name": "v", "mountPath": f"{tmp_path}/data"}]
+    fields = {name: value.replace("DATA", f"{tmp_path}/data") if name == "workingDir" else value for name, value in fields.items()}
+    missing = container("", **fields, env=[{"name": "PROGRAM", "value": "no-such-program"}], volumeMounts=mounts)
+    part = replicas("w", 1, missing, volumes=[{"name": "v", "emptyDir": {}}])
+    outcome = go(job(part | {"restartPolicy": {"policy": "OnFailure", "limit": 5}}))
     assert outcome.code == 1
-    assert "w-0 * main: there is no program 'no-such-program' on this machine" in outcome.lines
+    assert any(line.startswith(f"w-0 * main: {words}") for line in outcome.lines)
+    assert "restart" not in outcome.text
     assert outcome.table()[0][:3] == ["w-0", "Failed", "128"]
+    assert words.split()[0] in outcome.table()[0]
 
 
 def test_what_is_odd_about_a_manifest_is_said_once_with_its_line_before_anything_runs(go):
@@ -373,6 +386,65 @@ def test_a_container_that_leaves_its_program_to_its_image_is_refused_with_its_li
         f"{tmp_path}/manifest.yaml:{line}: error: spec.replicaSpecs[1].template.spec.containers[0].command: is missing, "
         "and what busybox runs by itself is not known here: write the program into it"
     )
+    assert list((tmp_path / "runtime").rglob("*")) == []
+
+
+def refused(tmp_path, **fields):
+    """What is said of a container before anything starts, without the place."""
+    part = fields.pop("part", None) or replicas("w", 1, container("", **fields), volumes=[{"name": "v", "emptyDir": {}}])
+    (tmp_path / "j.yaml").write_text(yaml.safe_dump(job(part)))
+    try:
+        check_programs(runnable([str(tmp_path / "j.yaml")]))
+    except BadInputError as error:
+        return str(error).partition(": error: spec.replicaSpecs[0].template.spec.")[2]
+    return ""
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        (
+            {"command": ["no-such-program"]},
+            "command: there is no program 'no-such-program' on this machine: it is in no directory of $PATH",
+        ),
+        ({"command": ["/no/such/program"]}, "command: there is no program '/no/such/program' on this machine"),
+        (
+            {"command": ["./x"]},
+            "command: there is no program './x' on this machine (relative to HERE, where the run was started; --chdir DIR changes that)",
+        ),
+        ({"command": ["./x"], "workingDir": "/"}, "command: there is no program './x' on this machine"),
+        ({"workingDir": "/no/such"}, "workingDir: /no/such does not exist on this machine"),
+        ({"workingDir": "/no/$(rank)"}, "workingDir: /no/$(rank) does not exist on this machine"),
+        ({"workingDir": "/etc/passwd"}, "workingDir: /etc/passwd is not a directory on this machine"),
+        (
+            {"workingDir": "sub"},
+            "workingDir: sub does not exist on this machine (relative to HERE, where the run was started; --chdir DIR changes that)",
+        ),
+        ({"command": ["sh"], "workingDir": "/tmp"}, ""),
+        ({"command": ["$(P)"]}, ""),
+        ({"command": ["x"], "env": [{"name": "PATH", "value": "/mine"}]}, ""),
+        ({"command": ["x"], "envFrom": [{"configMapRef": {"name": "settings"}}]}, ""),
+        ({"command": ["/data/run"], "volumeMounts": [{"name": "v", "mountPath": "/data/"}]}, ""),
+        ({"workingDir": "/data/sub", "command": ["./run"], "volumeMounts": [{"name": "v", "mountPath": "/data"}]}, ""),
+    ],
+)
+def test_a_program_or_directory_that_does_not_exist_is_refused_before_anything_starts(tmp_path, fields, said):
+    said = said.replace("HERE", os.getcwd())
+    assert refused(tmp_path, **fields) == (f"containers[0].{said}" if said else "")
+
+
+def test_what_an_init_container_may_bring_is_not_judged(tmp_path):
+    missing, first = container("", command=["/no/such/program"]), container("true", "first")
+    assert refused(tmp_path, part=replicas("w", 1, missing, initContainers=[first])) == ""
+    wrong = refused(tmp_path, part=replicas("w", 1, first, initContainers=[missing]))
+    assert wrong == "initContainers[0].command: there is no program '/no/such/program' on this machine"
+
+
+def test_a_program_that_does_not_exist_is_refused_with_its_line_and_nothing_has_begun(go, tmp_path):
+    with pytest.raises(BadInputError) as caught:
+        go(job(replicas("w", 1, container("", command=["no-such-program"]))))
+    line = (tmp_path / "manifest.yaml").read_text().splitlines().index("        - command:") + 1
+    assert str(caught.value).startswith(f"{tmp_path}/manifest.yaml:{line}: error: spec.replicaSpecs[0]")
     assert list((tmp_path / "runtime").rglob("*")) == []
 
 

@@ -98,12 +98,12 @@ def test_a_rule_that_fails_the_job_is_exit_code_1(run, manifest):
     assert result.stdout.splitlines()[-1] == 'j failed: the rule {"w":[0]} is met'
 
 
-def test_a_program_that_is_not_there_is_exit_code_1(run, manifest):
+def test_a_program_that_is_not_there_is_exit_code_2(run, manifest):
     missing = job("")
     missing["spec"]["replicaSpecs"][0]["template"]["spec"]["containers"][0]["command"] = ["no-such-program"]
     result = run(manifest(missing))
-    assert result.returncode == 1
-    assert "there is no program 'no-such-program' on this machine" in result.stdout
+    assert (result.returncode, result.stdout) == (2, "")
+    assert "there is no program 'no-such-program' on this machine" in result.stderr
 
 
 def test_a_bad_manifest_is_exit_code_2_and_says_all_that_is_wrong(run, manifest):
