@@ -6,7 +6,7 @@ runnable     both, for those who can only go on with what is right
 """
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -119,9 +119,9 @@ def repeated(documents: Sequence[Document], *, elsewhere: Severity = "error") ->
             seen.setdefault(key, document)
 
 
-def runnable(sources: Sequence[str]) -> list[Document]:
-    """The objects of files for a run on this machine; raises BadInputError with all that is wrong with them."""
-    documents = read(sources)
+def runnable(sources: Sequence[str], change: Callable[[Sequence[Document]], list[Document]] = list) -> list[Document]:
+    """The objects of files for a run on this machine, after this `change`; raises BadInputError with all that is wrong with them."""
+    documents = change(read(sources))
     wrong = [document.told(problem) for document in documents for problem in _obstacles(document)]
     wrong += [document.told(problem) for document, problem in repeated(documents)] if not wrong else []
     if wrong:

@@ -8,6 +8,7 @@ Meanwhile the run's API is served on loopback, so that it can be looked at and c
 """
 
 import logging
+import os
 import signal
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
@@ -30,6 +31,7 @@ from genericjob.reconcile.signals import Signals
 
 from .documents import BadInputError, Document, remarks, runnable
 from .engine import Engine
+from .overrides import overridden
 from .programs import check_programs
 from .records import Records
 from .screen import Screen
@@ -49,7 +51,30 @@ ALWAYS_LET_PASS = ("image",)
 """A manifest has to name an image, and no process honours one: if that were refused, everything would be."""
 
 Files = Annotated[
-    list[str], typer.Argument(metavar="FILE", help='YAML files with GenericJobs, ConfigMaps and Secrets; "-" is standard input.')
+    list[str] | None,
+    typer.Argument(metavar="FILE", help='YAML files with GenericJobs, ConfigMaps and Secrets; "-" is standard input.', show_default=False),
+]
+MoreFiles = Annotated[
+    list[str] | None,
+    typer.Option("--filename", "-f", metavar="FILE", help="The same, as an option; may be given several times.", show_default=False),
+]
+Set = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", metavar="replicas.TYPE=N", help="Run another number of replicas of a type; may be given several times.", show_default=False
+    ),
+]
+Env = Annotated[
+    list[str] | None,
+    typer.Option("--env", metavar="NAME=VALUE", help="Set a variable in all containers; may be given several times.", show_default=False),
+]
+Chdir = Annotated[
+    str,
+    typer.Option(
+        "--chdir",
+        metavar="DIR",
+        help="The directory in which programs start, and to which their relative paths refer. Default: that of the shell.",
+    ),
 ]
 Name = Annotated[str, typer.Option("--name", help="Name of the run, for --run of other commands. Default: that of its first job.")]
 Logs = Annotated[
@@ -63,7 +88,18 @@ Plain = Annotated[bool, typer.Option("--plain", "--no-table", help="Lines only: 
 Output = Annotated[Literal["text", "json"], typer.Option("--output", "-o", help="Lines for people, or a JSON object on each line.")]
 
 
-def run(files: Files, name: Name = "", logs: Logs = None, strict: Strict = False, plain: Plain = False, output: Output = "text") -> None:
+def run(
+    files: Files = None,
+    more: MoreFiles = None,
+    settings: Set = None,
+    env: Env = None,
+    chdir: Chdir = "",
+    name: Name = "",
+    logs: Logs = None,
+    strict: Strict = False,
+    plain: Plain = False,
+    output: Output = "text",
+) -> None:
     """Run jobs on this machine: no cluster, and programs in place of containers.
 
     Exit code 0 when all jobs have succeeded, 1 when one has failed or nobody reads what is printed, 2 when a file is wrong, 130 after
@@ -74,7 +110,11 @@ def run(files: Files, name: Name = "", logs: Logs = None, strict: Strict = False
     logging.basicConfig(level=logging.ERROR, format="genericjob: %(message)s")  # what is less is on the screen, as news of the job
     show = Records() if output == "json" else Screen(table=not plain)
     try:
-        code = Run(runnable(files), show, name=name, logs=logs, strict=strict).go()
+        documents = runnable(_sources(files, more), partial(overridden, settings=settings or (), env=env or ()))
+        logs = logs and logs.absolute()
+        if chdir:  # AFTER ALL OTHER PATHS: those are relative to the shell
+            _enter(chdir)
+        code = Run(documents, show, name=name, logs=logs, strict=strict).go()
     except BadInputError as error:
         for line in str(error).splitlines():
             say(f"genericjob: {line}", err=True)
@@ -83,6 +123,20 @@ def run(files: Files, name: Name = "", logs: Logs = None, strict: Strict = False
         for number in HEARD:  # THE PROCESS ENDS NOW: another signal in this moment would change its exit code
             signal.signal(number, signal.SIG_IGN)
     raise typer.Exit(code)
+
+
+def _sources(*given: list[str] | None) -> list[str]:
+    found = [file for files in given for file in files or ()]
+    if not found:
+        raise BadInputError("which file? genericjob run FILE")
+    return found
+
+
+def _enter(directory: str) -> None:
+    try:
+        os.chdir(directory)
+    except OSError as error:
+        raise BadInputError(f"--chdir {directory}: {error.strerror}") from None
 
 
 class Run:

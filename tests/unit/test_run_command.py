@@ -50,9 +50,9 @@ def manifest(tmp_path):
 
 @pytest.fixture
 def run(env):
-    def call(*arguments, stdin=None):
+    def call(*arguments, stdin=None, cwd=None):
         argv = [*GENERICJOB, "run", *arguments]
-        return subprocess.run(argv, env=env, input=stdin, capture_output=True, text=True, timeout=PATIENCE)
+        return subprocess.run(argv, env=env, input=stdin, capture_output=True, text=True, timeout=PATIENCE, cwd=cwd)
 
     return call
 
@@ -131,6 +131,46 @@ def test_strict_refuses_what_a_process_cannot_honour(run, manifest):
     assert (result.returncode, result.stdout) == (2, "")
     assert result.stderr.startswith("genericjob: j: not honoured by a process: ")
     assert "nodeSelector" in result.stderr
+
+
+# ------------------------------------------------------------------------------------------------ what the command line changes
+
+
+def test_a_file_can_be_given_as_to_apply(run, manifest):
+    result = run("-f", manifest(job("echo hello")))
+    assert (result.returncode, "w-0 | hello" in result.stdout.splitlines()) == (0, True)
+    assert (run().returncode, run().stderr) == (2, "genericjob: which file? genericjob run FILE\n")
+
+
+def test_programs_start_where_the_shell_is_or_where_chdir_says(run, manifest, tmp_path):
+    (tmp_path / "place").mkdir()
+    (tmp_path / "place" / "say.sh").write_text("echo from $(basename $(pwd))\n")
+    file = manifest(job("exec sh ./say.sh"))
+    result = run("--chdir", str(tmp_path / "place"), "--logs", "kept", file, cwd=tmp_path)
+    assert (result.returncode, "w-0 | from place" in result.stdout.splitlines()) == (0, True)
+    assert (tmp_path / "kept" / "j-w-0" / "1" / "main.log").read_text() == "from place\n"
+    result = run("--chdir", "nowhere", file, cwd=tmp_path)
+    assert (result.returncode, result.stderr) == (2, "genericjob: --chdir nowhere: No such file or directory\n")
+
+
+def test_a_relative_path_that_leads_nowhere_says_to_what_it_is_relative(run, manifest, tmp_path):
+    lost = job("")
+    lost["spec"]["replicaSpecs"][0]["template"]["spec"]["containers"][0]["command"] = ["./train.sh"]
+    result = run(manifest(lost), cwd=tmp_path)
+    assert result.returncode == 2
+    hint = f"(relative to {tmp_path}, where the run was started; --chdir DIR changes that)"
+    assert result.stderr.endswith(f"command: there is no program './train.sh' on this machine {hint}\n")
+
+
+def test_replicas_and_variables_are_set_for_one_run(run, manifest):
+    spec = job("echo $(replicas[w]) $A $B", replicas=8, successRules=[{"w": [0, 1]}])
+    spec["spec"]["replicaSpecs"][0]["template"]["spec"]["containers"][0]["env"] = [
+        {"name": "A", "value": "old"},
+        {"name": "B", "value": "$(A)"},
+    ]
+    result = run("--set", "replicas.w=2", "--env", "A=new", "--env", "C=x=y", manifest(spec))
+    assert result.returncode == 0
+    assert {line for line in result.stdout.splitlines() if " | " in line} == {"w-0 | 2 new new", "w-1 | 2 new new"}
 
 
 # ------------------------------------------------------------------------------------------------ for machines
