@@ -12,6 +12,7 @@ from genericjob.jobs.assembly import Assembly
 from genericjob.jobs.podgroups import POD_GROUPS
 from genericjob.jobs.resource import JOBS, StoredJob
 from genericjob.local.addresses import Addresses
+from genericjob.local.gpus import Gpus
 from genericjob.local.kubelet import GRACE, Kubelet, Output
 from genericjob.local.logfiles import LogFiles
 from genericjob.local.memory import MemoryApi
@@ -87,6 +88,7 @@ class Engine:
         primitives: Primitives,
         notice: Callable[[Key, str], None] = lambda pod, text: None,
         logs: LogFiles | None = None,
+        gpus: Gpus | None = None,
     ) -> None:
         self.api = MemoryApi(policies=POLICIES)
         self.api.create(CUSTOM_RESOURCE_DEFINITIONS, crd.definition())
@@ -102,6 +104,7 @@ class Engine:
             output=output,
             notice=notice,
             logs=logs,
+            gpus=gpus,
             primitives=primitives,
             metrics=metrics,
         )

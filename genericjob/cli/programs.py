@@ -1,21 +1,25 @@
 """Containers that cannot become programs of this machine, as far as that is known before anything starts.
 
-A container may leave it to its image what to run: whoever has no image does not know its entry point. Or its program or its working
-directory does not exist on this machine. No restart would change either. What is not known before is not judged: paths with variables in
-them, paths in volumes, and what an init container or a PATH of its own may bring.
+A container may leave it to its image what to run: whoever has no image does not know its entry point. Or its program or
+its working directory does not exist on this machine. No restart would change either. What is not known before is not
+judged: paths with variables in them, paths in volumes, and what an init container or a PATH of its own may bring.
+
+All ranks together may ask for more GPUs than there are.
 """
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from genericjob.api import names
 from genericjob.api.spec import parse
 from genericjob.jobs.modes import mode_of
+from genericjob.local.gpus import VARIABLE, asked_by_pod
 from genericjob.local.keepers import where
 from genericjob.local.warden import places
 
 from .documents import BadInputError, Document, Problem
+from .overrides import REPLICAS
 
 
 def check_programs(documents: Sequence[Document]) -> None:
@@ -48,6 +52,46 @@ def _containers(spec: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any
     for name in ("initContainers", "containers"):
         for number, container in enumerate(spec.get(name) or ()):
             yield f"{name}[{number}]", container
+
+
+# ------------------------------------------------------------------------------------------------ GPUs
+
+
+def ask_for_gpus(documents: Sequence[Document]) -> bool:
+    """Return whether any rank asks for GPUs."""
+    return any(each for _, each in _asking(documents))
+
+
+def check_gpus(documents: Sequence[Document], there: Sequence[str]) -> None:
+    """Raise BadInputError if there are GPUs, and the ranks ask for more of them in all."""
+    asking = [pair for pair in _asking(documents) if pair[1]]
+    wanted = sum(each.gpus * each.replicas for _, found in asking for each in found)
+    if not there or wanted <= len(there):
+        return
+    document, (first, *_) = asking[0]
+    told = ", ".join(f"{each.type}: {each.replicas} x {each.gpus}" for _, found in asking for each in found)
+    text = (
+        f"the ranks ask for {wanted} GPUs in all ({told}), and this machine has {len(there)} ({','.join(there)}): "
+        f"--set {REPLICAS}{first.type}=N runs fewer ranks, --env {VARIABLE}={','.join(there)} lets all share them"
+    )
+    raise BadInputError(document.told(Problem(first.field, text, document.line(first.field), "error")))
+
+
+class _Asking(NamedTuple):
+    type: str
+    replicas: int
+    gpus: int
+    """GPUs of each."""
+    field: str
+
+
+def _asking(documents: Sequence[Document]) -> Iterator[tuple[Document, list[_Asking]]]:
+    for document in documents:
+        if document.kind == names.KIND:
+            parts = enumerate(parse(document.body["spec"]).replica_specs)
+            found = ((number, part, asked_by_pod(part.template["spec"])) for number, part in parts)
+            field = "spec.replicaSpecs[{}].template.spec.containers[0].resources"
+            yield document, [_Asking(part.type, part.replicas, count, field.format(number)) for number, part, count in found if count]
 
 
 # ------------------------------------------------------------------------------------------------ what does not exist

@@ -22,6 +22,7 @@ import typer
 
 from genericjob.api.names import KIND
 from genericjob.local import runs
+from genericjob.local.gpus import Gpus
 from genericjob.local.logfiles import LogFiles
 from genericjob.local.runs import Registration, RunError
 from genericjob.local.serving import ApiServer
@@ -32,7 +33,7 @@ from genericjob.reconcile.signals import Signals
 from .documents import BadInputError, Document, remarks, runnable
 from .engine import Engine
 from .overrides import overridden
-from .programs import check_programs
+from .programs import ask_for_gpus, check_gpus, check_programs
 from .records import Records
 from .screen import Screen
 from .show import Show
@@ -143,9 +144,20 @@ class Run:
     """One run, from the first line to the exit code."""
 
     def __init__(
-        self, documents: Sequence[Document], show: Show, *, name: str = "", logs: Path | None = None, strict: bool = False
+        self,
+        documents: Sequence[Document],
+        show: Show,
+        *,
+        name: str = "",
+        logs: Path | None = None,
+        strict: bool = False,
+        gpus: Gpus | None = None,
     ) -> None:
         check_programs(documents)
+        self._gpus = gpus or Gpus()
+        has_gpus = ask_for_gpus(documents) and bool(self._gpus.all)  # TO ASK THE DRIVER TAKES A WHILE
+        if has_gpus:
+            check_gpus(documents, self._gpus.all)
         self._show = show
         self._news: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._room = Semaphore(CHUNKS_AHEAD)
@@ -161,10 +173,10 @@ class Run:
                 made.callback(self._registration.close)
             self._logs = self._log_files(logs, self._registration.name if self._registration else "run")
             made.callback(self._drop_empty_logs)
-            self._engine = Engine(output=self._printed, notice=self._noticed, logs=self._logs, primitives=self._primitives)
+            self._engine = Engine(output=self._printed, notice=self._noticed, logs=self._logs, gpus=self._gpus, primitives=self._primitives)
             made.callback(self._engine.stop)
             self._stored = self._engine.apply(documents)
-            self._teller = Teller(show, self._view, address=self._engine.addresses.of)
+            self._teller = Teller(show, self._view, address=self._engine.addresses.of, gpus=has_gpus)
             self._view.jobs = [self._teller.add(stored, several=len(self._stored) > 1) for stored in self._stored]
             self._engine.addresses.reserve(self._teller.pods())  # in the order of ranks, not of questions
             if strict:

@@ -44,8 +44,8 @@ GOING, AGAIN = "Terminating", "Restarting"
 class Teller:
     """Tells of one run."""
 
-    def __init__(self, show: Show, run: RunView, *, address: Callable[[Key], str]) -> None:
-        self._show, self._run, self._address = show, run, address
+    def __init__(self, show: Show, run: RunView, *, address: Callable[[Key], str], gpus: bool = False) -> None:
+        self._show, self._run, self._address, self._gpus = show, run, address, gpus
         self._reader = Reader()
         self._jobs: dict[str, Job] = {}
         self._views: dict[str, JobView] = {}
@@ -74,7 +74,9 @@ class Teller:
         view = self._views[stored.uid] = JobView(job.identity.name, namespace=job.identity.namespace)
         view.content = ", ".join(f"{part.replicas} x {part.type}" for part in job.spec.replica_specs)
         specs = [part.template.get("spec") for part in job.spec.replica_specs]
-        view.unhonoured = tuple(dict.fromkeys(name for spec in specs if isinstance(spec, Mapping) for name in unhonoured(spec)))
+        view.unhonoured = tuple(
+            dict.fromkeys(name for spec in specs if isinstance(spec, Mapping) for name in unhonoured(spec, gpus=self._gpus))
+        )
         self._add_ranks(stored.uid, job, several=several)
         return view
 

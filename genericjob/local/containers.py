@@ -16,6 +16,7 @@ import msgspec
 
 from genericjob.reconcile.structs import converter
 
+from .gpus import RESOURCE
 from .sources import CannotStartError, Kind, Surroundings, entries, missing_key, pod_field, resource_field
 from .volumes import unhonoured_mounts, unhonoured_volumes
 
@@ -168,14 +169,14 @@ def _entry(kind: Kind, reference: _KeyReference, around: Surroundings) -> str | 
 _OF_POD = {"containers", "initContainers", "restartPolicy", "terminationGracePeriodSeconds", "schedulingGates", "volumes"}
 _OF_CONTAINER = {
     *("name", "command", "args", "env", "envFrom", "workingDir", "ports", "imagePullPolicy", "restartPolicy"),
-    *("volumeMounts", "terminationMessagePath", "terminationMessagePolicy"),
+    *("volumeMounts", "terminationMessagePath", "terminationMessagePolicy", "resources"),
 }
 _NOTHING: tuple[object, ...] = (None, {}, [], False, "")
 
 
-def unhonoured(spec: Mapping[str, Any]) -> Iterator[str]:
-    """Fields of a pod's spec that mean nothing to a process, misspelled ones too; each once."""
-    return iter(dict.fromkeys(_unhonoured(spec)))
+def unhonoured(spec: Mapping[str, Any], *, gpus: bool = False) -> Iterator[str]:
+    """Fields of a pod's spec that mean nothing to a process, misspelled ones too; each once. Those of `gpus` do where there are any."""
+    return iter(dict.fromkeys(name for name in _unhonoured(spec) if not (gpus and name.endswith(f".{RESOURCE}"))))
 
 
 def _unhonoured(spec: Mapping[str, Any]) -> Iterator[str]:
@@ -186,7 +187,14 @@ def _unhonoured(spec: Mapping[str, Any]) -> Iterator[str]:
         for container in found if isinstance(found, list) else ():
             if isinstance(container, Mapping):
                 yield from _others(container, _OF_CONTAINER)
+                yield from _resources(container.get("resources"))
                 yield from unhonoured_mounts(container)
+
+
+def _resources(found: object) -> Iterator[str]:
+    """Resources by their names: what a machine can honour differs from one to the other."""
+    for kind, amounts in found.items() if isinstance(found, Mapping) else ():
+        yield from (f"resources.{kind}.{name}" for name in amounts) if isinstance(amounts, Mapping) else (f"resources.{kind}",)
 
 
 def _others(part: Mapping[str, Any], honoured: set[str]) -> Iterator[str]:

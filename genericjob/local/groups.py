@@ -18,6 +18,7 @@ from genericjob.reconcile.objects import NEVER_STARTS
 from genericjob.reconcile.primitives import Primitives
 
 from .containers import CANNOT_START, launch
+from .gpus import Gpus
 from .messages import Messages
 from .processes import Process, Processes
 from .reports import Ended, Running, Seen, State, Waiting
@@ -40,6 +41,7 @@ class Group:
         processes: Processes,
         primitives: Primitives,
         scratch: Scratch,
+        gpus: Gpus,
         told: Callable[[str, bytes], None],
         notice: Callable[[str], None],
         changed: Callable[[], None],
@@ -49,7 +51,7 @@ class Group:
         `told` hears (container, output) and, at the end of the output, (container, b""); `notice` hears what is different here;
         `changed` is called when a program has ended and the group wants to be stepped.
         """
-        self._around, self._processes, self._primitives = around, processes, primitives
+        self._around, self._processes, self._primitives, self._gpus = around, processes, primitives, gpus
         self._told, self._changed = told, changed
         self._volumes = Volumes(spec, around, scratch, notice)
         self._messages = Messages(str(around.metadata.get("uid")), scratch)
@@ -110,14 +112,14 @@ class Group:
         now = self._primitives.now()
         try:
             self._volumes.prepare()
-            own = self._volumes.variables(container) | self._messages.variables(name)
+            own = self._volumes.variables(container) | self._messages.variables(name) | self._gpus.take(self._owner(name), container)
             program = launch(container, self._around, own)
             if program.directory:
                 program = replace(program, directory=self._volumes.directory(container, program.directory))
             told = self._messages.overheard(container, partial(self._told, name))
             process = self._processes.start(program, told=told, ended=partial(self._note_end, name))
         except NotYetError as error:
-            self._states[name] = Waiting("CreateContainerConfigError", str(error))
+            self._states[name] = Waiting(error.reason, str(error))
         except CannotStartError as error:
             reason = "StartError" if error.may_pass else NEVER_STARTS
             self._states[name] = Ended(CANNOT_START, now, reason=reason, message=str(error))
@@ -126,6 +128,12 @@ class Group:
         else:
             self._states[name] = Running(now)
             self._running[name] = process
+        if name not in self._running:
+            self._gpus.give_back(self._owner(name))
+
+    def _owner(self, container: str) -> str:
+        """Whose GPUs are those of a container."""
+        return f"{self._around.metadata.get('uid')}/{container}"
 
     # -------------------------------------------------------------------------------------------- ending
 
@@ -158,6 +166,7 @@ class Group:
             ends, self._ends = self._ends, {}
         for name, (code, now) in ends.items():
             del self._running[name]
+            self._gpus.give_back(self._owner(name))
             state = self._states[name]
             since = state.since if isinstance(state, Running) else None
             self._states[name] = Ended(code, now, since=since, message=self._messages.take(name, code))

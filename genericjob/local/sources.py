@@ -41,6 +41,10 @@ class CannotStartError(Exception):
 class NotYetError(Exception):
     """This container waits for something that may still come."""
 
+    def __init__(self, message: str, *, reason: str = "CreateContainerConfigError") -> None:
+        super().__init__(message)
+        self.reason = reason
+
 
 class Reference(Protocol):
     """What names an object."""

@@ -232,7 +232,7 @@ def test_what_a_process_cannot_honour_is_named_once():
         "hostNetwork": False,
         "nodeSelector": {"disk": "fast"},
     }
-    assert list(unhonoured(spec)) == ["nodeSelector", "persistentVolumeClaim", "nfs", "image", "resources", "comand", "readOnly"]
+    assert list(unhonoured(spec)) == ["nodeSelector", "persistentVolumeClaim", "nfs", "image", "comand", "resources.limits.cpu", "readOnly"]
 
 
 def test_what_a_process_cannot_honour_is_found_in_init_containers_too_and_nothing_in_nonsense():

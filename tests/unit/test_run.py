@@ -177,7 +177,7 @@ def test_what_a_process_cannot_honour_is_said_once(go):
     fields = {"resources": {"limits": {"cpu": "1"}}, "livenessProbe": {"exec": {"command": ["true"]}}}
     outcome = go(job(replicas("a", 2, container("true", **fields)), replicas("b", 1, container("true", **fields))))
     said = [line for line in outcome.lines if "not honoured" in line]
-    assert said == ["j: not honoured here: image, livenessProbe, resources"]
+    assert said == ["j: not honoured here: image, livenessProbe, resources.limits.cpu"]
 
 
 def test_what_a_template_was_hardly_meant_to_say_is_told(go):
