@@ -253,6 +253,20 @@ def test_a_run_is_paused_and_resumed_by_commands(manifest, env, tmp_path):
     assert program.returncode == 0
 
 
+def test_logs_show_a_line_before_it_ends(manifest, env, tmp_path):
+    script = f"printf 'half'; until [ -e {tmp_path}/go ]; do sleep 0.05; done; echo ' done'"
+    argv = [*GENERICJOB, "run", "-o", "json", "--name", "mine", manifest(job(script))]
+    with subprocess.Popen(argv, env=env, stdout=subprocess.PIPE, text=True) as program:
+        next(line for line in program.stdout if '"phase":"Running"' in line)
+        follow = [*GENERICJOB, "logs", "j", "--run", "mine", "-f"]
+        with subprocess.Popen(follow, env=env, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as logs:
+            assert logs.stdout.readline() == "w-0 | half\n"
+            (tmp_path / "go").touch()
+            assert logs.stdout.readline() == "w-0 +  done\n"
+            assert [json.loads(line)["text"] for line in program.stdout if '"line"' in line] == ["half done"]
+    assert (program.returncode, logs.returncode) == (0, 0)
+
+
 # ------------------------------------------------------------------------------------------------ on a terminal
 
 
