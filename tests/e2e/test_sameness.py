@@ -268,7 +268,11 @@ CATALOGUE = {
     "two-containers": entry(part(1, GATE + "exit 0", container(GATE + "exit 5", "other")), codes={5: 1}, phase="Failed", acts=GATED),
     "killed": entry(part(1, "kill -9 $$$$"), codes={137: 1}, phase="Failed"),
     "terminated": entry(part(1, "kill -TERM $$$$"), codes={143: 1}, phase="Failed"),
-    "no-such-program": entry(part(1, {**container(""), "command": ["/no/such/program"]}), codes={128: 1}, phase="Failed"),
+    "no-such-program": entry(
+        part(1, {**container("", env=[{"name": "PROGRAM", "value": "/no/such/program"}]), "command": ["$(PROGRAM)"]}),
+        codes={128: 1},
+        phase="Failed",
+    ),
     "variables": entry(
         part(
             2,
