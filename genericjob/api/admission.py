@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from .names import NAME_LIMIT
+from .names import NAME_LIMIT, PAUSE_PHASES
 from .spec import DOMAIN_PREFIXED_PATH, MAX_ADDRESSES, MAX_REPLICAS
 
 
@@ -75,7 +75,7 @@ _HAS_ADDRESSES = (
     " && self.service.ports.exists(one, has(one.targetPort) && !(one.targetPort in [dyn(0), dyn(''), dyn(one.port)])))"
 )
 _PAUSE_ASKED = f"(oldSelf.spec.suspend || ({_there('oldSelf.spec', 'runMode.pause')} && oldSelf.spec.runMode.pause.enabled))"
-_PAUSED = f"({_PAUSE_ASKED} && {_there('oldSelf', 'status.phase')} && oldSelf.status.phase == 'Paused')"
+_PAUSED = f"({_PAUSE_ASKED} && {_there('oldSelf', 'status.phase')} && oldSelf.status.phase in {[*PAUSE_PHASES]})"
 
 RULES: Mapping[str, tuple[Rule, ...]] = {
     "": (

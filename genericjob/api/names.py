@@ -44,9 +44,11 @@ MANAGER: Final = f"{GROUP}/{CONTROLLER}"
 NAME_LIMIT: Final = 63
 """A pod's name is also a label value, a host name, and the name of a service."""
 
-Phase = Literal["Pending", "Running", "Paused", "Resuming", "Succeeded", "Failed", "Unknown"]
-PHASES: tuple[Phase, ...] = ("Pending", "Running", "Paused", "Resuming", "Succeeded", "Failed", "Unknown")
+Phase = Literal["Pending", "Running", "Pausing", "Paused", "Resuming", "Succeeded", "Failed", "Unknown"]
+PHASES: tuple[Phase, ...] = ("Pending", "Running", "Pausing", "Paused", "Resuming", "Succeeded", "Failed", "Unknown")
 FINAL_PHASES: Final = frozenset(("Succeeded", "Failed"))
+PAUSE_PHASES: Final = ("Pausing", "Paused")
+"""Phases in which the controller has stored that the job is paused: no pod of before will count again."""
 
 ReplicaPhase = Literal["Creating", "Pending", "Running", "Succeeded", "Failed", "Unknown", "Deleted"]
 

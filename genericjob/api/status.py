@@ -109,7 +109,10 @@ class Task(_Status, frozen=True, omit_defaults=True):
 class GenericJobStatus(_Status, frozen=True, omit_defaults=True):
     """Where a job stands."""
 
-    phase: Annotated[Phase, Meta(description="Pending, Running, Paused, Resuming, Succeeded, Failed or Unknown.")] = shown("Pending")
+    phase: Annotated[
+        Phase,
+        Meta(description="Pending, Running, Pausing, Paused, Resuming, Succeeded, Failed or Unknown. A paused job has no pods."),
+    ] = shown("Pending")
     conditions: Annotated[
         tuple[Condition, ...],
         Meta(description="Initialized, Running, ReplicaFailure, Completed, Failed, Paused. Those of other writers are kept."),
@@ -117,6 +120,9 @@ class GenericJobStatus(_Status, frozen=True, omit_defaults=True):
     ready: Annotated[str, Meta(description="Replicas that run or have succeeded, of all: 3/4.")] = ""
     restarts: Annotated[int, Meta(description="How often replicas were started again, in sum.")] = shown(0)
     aggregate: Annotated[Aggregate | None, Meta(description="How many replicas are in each phase.")] = None
+    terminating: Annotated[
+        int, Meta(description="Pods that the present pause deletes and that still exist. The phase is Pausing until there are none.")
+    ] = 0
     tasks: Annotated[tuple[Task, ...], Meta(description="Replicas by type.")] = ()
     observed_generation: Annotated[int, Meta(description="The generation of the spec that this status speaks of.")] = 0
     start_time: Annotated[Moment | None, Meta(description="When the controller first saw the job.")] = None

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from .admission import RULES, Rule
-from .names import NAME_LIMIT, replica_name
+from .names import NAME_LIMIT, PAUSE_PHASES, replica_name
 from .spec import DOMAIN_PREFIXED_PATH, MAX_ADDRESSES, MAX_REPLICAS
 
 _SERVICE_NAME = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
@@ -89,7 +89,7 @@ def _replicas_change_in_a_pause(job: Any, old: Any) -> bool:
     """If they change at all."""
     spec, phase = _map(_map(old).get("spec")), _map(_map(old).get("status")).get("phase")
     asked = spec.get("suspend") is True or _map(_at(spec, "runMode.pause")).get("enabled") is True
-    return (asked and phase == "Paused") or _replicas_are_as_they_were(job, old)
+    return (asked and phase in PAUSE_PHASES) or _replicas_are_as_they_were(job, old)
 
 
 def _numbers(job: Any) -> dict[str, int]:

@@ -24,7 +24,7 @@ GOOD, BAD, BUSY, QUIET, STRONG, PLAIN = (
     Style(bold=True),
     Style(),
 )
-OF_PHASE: Mapping[str, Style] = {"Succeeded": GOOD, "Failed": BAD, "Paused": BUSY}
+OF_PHASE: Mapping[str, Style] = {"Succeeded": GOOD, "Failed": BAD, "Pausing": BUSY, "Paused": BUSY}
 
 TITLES = ("RANK", "PHASE", "RESTARTS", "EXIT CODE", "AGE", "WHY")
 LEAST = ("RANK", "PHASE")

@@ -13,7 +13,15 @@ NOTHING = "<none>"
 UNKNOWN = "<unknown>"
 
 GOOD, BAD, BUSY, QUIET = "green", "red", "yellow", "bright_black"
-OF_PHASE: Mapping[str, str] = {"Succeeded": GOOD, "Failed": BAD, "Running": "cyan", "Paused": BUSY, "Unknown": BUSY, "Deleted": QUIET}
+OF_PHASE: Mapping[str, str] = {
+    "Succeeded": GOOD,
+    "Failed": BAD,
+    "Running": "cyan",
+    "Pausing": BUSY,
+    "Paused": BUSY,
+    "Unknown": BUSY,
+    "Deleted": QUIET,
+}
 PREFIXES = ("cyan", "green", "yellow", "magenta", "blue", "bright_cyan", "bright_green", "bright_yellow", "bright_magenta", "bright_blue")
 """Colours of ranks, one after the other."""
 

@@ -182,7 +182,7 @@ def _ends(job: Job, seen: Observation, course: Course) -> Iterator[End]:
             yield End(part.type, rank, pod.name, pod, judgement, charges=charges, limit=limit, together=together)
         for rank, pod in part.lost.items():
             yield End(part.type, rank, pod.name, pod, "uncharged", lost=True, together=together)
-        if together and job.status.phase == "Running" and not course.paused:  # the phase stays until a pause has emptied the job
+        if together and job.status.phase == "Running" and not course.paused:  # earlier versions stored Running during a pause
             yield from _unseen(part)
 
 

@@ -46,13 +46,15 @@ def status_of(job: Job, settled: Settlement, ended: Verdict | None, now: datetim
     now = now.replace(microsecond=0)
     previous, course = job.status, course or settled.course
     tasks, counts = tasks_of(job, settled.seen, settled.ends, now, ended=ended is not None, paused=course.paused)
-    story = _Story(job, settled, course, ended, now, tasks, counts)
+    terminating = sum(1 for _ in _everybody(settled.seen)) if course.paused and not ended else 0
+    story = _Story(job, settled, course, ended, now, tasks, counts, terminating)
     return GenericJobStatus(
         phase=story.phase,
         conditions=_conditions(previous.conditions, story.statements(), now),
         ready=f"{counts.running + sum(len(part.succeeded) for part in settled.seen.types)}/{job.spec.total}",
         restarts=sum(task.restart_count for task in tasks) + course.job_restarts,
         aggregate=counts,
+        terminating=terminating,
         tasks=tasks,
         observed_generation=job.generation,
         start_time=begun(job, settled, now),
@@ -82,13 +84,14 @@ class _Story:
         now: datetime,
         tasks: tuple[Task, ...],
         counts: Aggregate,
+        terminating: int,
     ) -> None:
-        self._job, self._settled, self._course = job, settled, course
+        self._job, self._settled, self._course, self._terminating = job, settled, course, terminating
         self._ended, self._tasks, self._counts = ended, tasks, counts
         self._before, self._now = job.status, now
         self.phase = self._phase()
         self._waiting: Waiting | None = None
-        if not ended and not (course.paused and self.phase == "Paused" and not any(settled.seen.old_pods())):
+        if not ended and self.phase != "Paused":
             self._waiting = waiting(settled.seen, now)
 
     # -------------------------------------------------------------------------------------------- phase
@@ -98,10 +101,10 @@ class _Story:
         if self._ended:
             return self._ended.phase
         if self._course.paused:
-            return "Paused" if not any(pod.deleted is None for pod in _everybody(self._settled.seen)) else before
+            return "Pausing" if self._terminating else "Paused"
         if self._settled.job_restarts:
             return "Pending"
-        if self._before.pause_time is not None or before == "Paused":
+        if self._before.pause_time is not None:
             before = "Resuming"
         return _running_phase(before, self._counts)
 
@@ -148,7 +151,8 @@ class _Story:
         if self._ended:
             return False, self._ended.reason, self._ended.message
         if self._course.paused:
-            return False, Reason.PAUSED, str(self._waiting) if self._waiting else "The job is paused."
+            being = "being " if self.phase == "Pausing" else ""
+            return False, self.phase, str(self._waiting) if self._waiting else f"The job is {being}paused."
         if self.phase == "Running":
             return True, Reason.RUNNING, str(self._waiting) if self._waiting else self._how_it_runs(failure)
         if cause := self._restarting():
@@ -188,8 +192,10 @@ class _Story:
     def _paused(self) -> Statement:
         if self.phase == "Paused":
             return True, Reason.PAUSED, "The job is paused."
-        if self._course.paused and not self._ended:
-            return False, Reason.PAUSING, "The job waits for its replicas to end."
+        if self.phase == "Pausing":
+            pods = "1 pod is" if self._terminating == 1 else f"{self._terminating} pods are"
+            stuck = self._waiting if self._waiting and self._waiting.reason == Reason.STUCK_TERMINATING else None
+            return False, Reason.PAUSING, f"{pods} still terminating{f': {stuck}' if stuck else '.'}"
         if self.phase == "Resuming":
             return False, Reason.RESUMING, "The job goes on after a pause."
         return False, Reason.NOT_PAUSED, "The job is not paused."

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 import yaml
 
-from genericjob.api.names import API_VERSION, GROUP, KIND, PHASES, PLURAL
+from genericjob.api.names import API_VERSION, GROUP, KIND, PAUSE_PHASES, PHASES, PLURAL
 from genericjob.api.status import Aggregate, Condition, ContainerStatus, Failure, GenericJobStatus, Replica, Task
 from genericjob.cli.documents import problems, read
 from genericjob.reconcile.errors import ApiError
@@ -179,7 +179,7 @@ def test_refused_changes(writer, manifest):
     see_that_the_last_is_refused(manifest, writer)
 
 
-@pytest.mark.parametrize("phase", [phase for phase in PHASES if phase != "Paused"])
+@pytest.mark.parametrize("phase", [phase for phase in PHASES if phase not in PAUSE_PHASES])
 def test_types_and_replicas_change_in_no_other_phase(writer, phase):
     see_that_replicas_are_fixed_in(phase, writer)
 

@@ -48,7 +48,7 @@ def test_a_pause_takes_all_pods_and_resuming_brings_all_back_with_other_words(te
 
     job.pause()
     status = job.becomes("Paused")
-    eventually(lambda: not job.pods)
+    assert not job.pods
     assert (status["epoch"], status.get("resumes", 0)) == (1, 0)
     assert {type for type, (holds, _, _) in job.conditions.items() if holds == "True"} == {"Initialized", "Paused"}
     eventually(lambda: job.aggregate == counts(deleted=2))
@@ -79,7 +79,8 @@ def test_who_changes_his_mind_while_pods_still_go_waits_for_their_end(team, reco
     for pod in old:
         job.node.hold(uid(pod))
     job.pause()
-    job.becomes("Paused")  # as soon as all are on their way
+    job.becomes("Pausing")
+    eventually(lambda: job.status["terminating"] == 2 and job.conditions["Paused"][1:] == ("Pausing", "2 pods are still terminating."))
     assert all("deletionTimestamp" in pod["metadata"] for pod in job.pods.values())
     job.resume()
     job.becomes("Resuming")
@@ -100,14 +101,14 @@ def test_who_changes_his_mind_while_pods_come_again_is_paused_again(team):
     for times in (1, 2):
         job.pause()
         job.becomes("Paused")
-        eventually(lambda: not job.pods)
+        assert not job.pods
         job.resume()
         job.becomes("Resuming")
         pods = job.has_pods(2)
         assert {marks(pod)["epoch"] for pod in pods.values()} == {str(times)}
     job.pause()
     job.becomes("Paused")
-    eventually(lambda: not job.pods)
+    assert not job.pods
     status = job.status
     assert (status["epoch"], status["resumes"]) == (3, 2)
 
@@ -177,7 +178,7 @@ def test_a_paused_job_can_change_its_replicas(team):
     eventually(lambda: len(job.services) == 4)
     job.pause()
     job.becomes("Paused")
-    eventually(lambda: not job.pods)
+    assert not job.pods
     job.edit(replicaSpecs=[replicas(2), replicas(1, "chief")])
     eventually(lambda: sorted(job.services) == ["train-worker-0", "train-worker-1"])  # names of the new come with their pods
     eventually(lambda: [(task["type"], len(task["replicas"])) for task in job.status["tasks"]] == [("worker", 2), ("chief", 1)])
@@ -198,7 +199,7 @@ def test_the_pod_of_a_rank_that_is_no_more_goes_when_it_can(team):
     job, old = team.start(a_job("train", replicas(2)))
     job.node.hold(job.pod(1))
     job.pause()
-    job.becomes("Paused")
+    job.becomes("Pausing")
     job.edit(replicaSpecs=[replicas(1)])
     eventually(lambda: job.aggregate == counts(deleted=1))
     job.resume()
@@ -251,7 +252,7 @@ def test_debug_ends_with_the_next_pods(team):
     assert words(job.has_pods(1)["train-worker-0"])[0] == ["sleep", "inf"]  # a running pod is left alone
     job.pause()
     job.becomes("Paused")
-    eventually(lambda: not job.pods)
+    assert not job.pods
     job.resume()
     pod = job.has_pods(1)["train-worker-0"]
     assert words(pod) == (["resume"], ["--from", "scratch"], ["fetch"])

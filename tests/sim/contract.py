@@ -218,6 +218,10 @@ class Contract:
             return
         spec = parse(msgspec.json.decode(job.spec))
         assert sum(msgspec.structs.astuple(new.aggregate)) == spec.total, "6: counts sum to the total"
+        if new.phase == "Paused" and self.one_leads:
+            pods = [pod for pod in self._api.list(PODS).items if pod.owner_uid == job.uid]
+            left = [pod.name for pod in pods if not (self._came_late(pod) or self._is_blind_to(pod))]
+            assert not left, f"5: the job is said to be paused, and {left} are still there"
         self._keeps_outcomes(spec, old, new)
         self._charges(job, spec, old, new)
         self._finds_outcomes(job, old, new)

@@ -58,6 +58,7 @@ def task(**fields):
         (said(job_restarts=1), said(), "4: job_restarts never falls"),
         (said(epoch=2), said(epoch=1), "4: epoch never falls"),
         (said("Failed"), said("Running"), "5: a terminal phase is final"),
+        (said("Pausing", pause_time=START), said("Paused", pause_time=START), "5: the job is said to be paused, and .* are still there"),
         (said(), said(counts=Aggregate(running=3)), "6: counts sum to the total"),
         (
             said(conditions=(Condition("Running", "True", "Running", "", START),)),
@@ -95,7 +96,7 @@ def test_an_end_that_deserves_it_is_charged_and_only_once(cluster):
         looks(cluster, said(tasks=task(charged_restarts={"1": "0-1"})))
 
 
-@pytest.mark.parametrize("status", [said("Succeeded"), said("Paused", pause_time=START)])
+@pytest.mark.parametrize("status", [said("Succeeded"), said("Pausing", pause_time=START)])
 def test_a_create_after_the_end_and_in_a_pause_is_noticed(cluster, status):
     pod = cluster.api.get(RAW_PODS, POD)
     create = Call("create", RAW_PODS, POD, pod)

@@ -7,7 +7,7 @@ import pytest
 
 from genericjob.api import crd
 from genericjob.api.admission import RULES
-from genericjob.api.names import PHASES
+from genericjob.api.names import PAUSE_PHASES, PHASES
 from genericjob.api.spec import parse
 from genericjob.api.validation import broken
 from genericjob.jobs.admission import POLICIES
@@ -73,7 +73,7 @@ def test_changes_that_are_refused(writer, manifest):
     see_that_the_last_is_refused(manifest, writer)
 
 
-@pytest.mark.parametrize("phase", [phase for phase in PHASES if phase != "Paused"])
+@pytest.mark.parametrize("phase", [phase for phase in PHASES if phase not in PAUSE_PHASES])
 def test_types_and_replicas_change_in_no_other_phase(writer, phase):
     see_that_replicas_are_fixed_in(phase, writer)
 

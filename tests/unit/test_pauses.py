@@ -29,7 +29,7 @@ def test_the_write_that_begins_a_pause_ends_the_epoch_and_then_the_pods_go(switc
     assert plan.must_remember
     assert plan.deletes == tuple(there)
     assert plan.pods == ()
-    assert (plan.status.epoch, plan.status.pause_time, plan.status.phase) == (1, later(10), "Running")
+    assert (plan.status.epoch, plan.status.pause_time, plan.status.phase) == (1, later(10), "Pausing")
     assert [news.reason for news in plan.news] == ["Paused"]
 
 
@@ -38,20 +38,56 @@ def test_a_pause_begins_once():
     assert (plan.status.epoch, plan.must_remember, len(plan.deletes), plan.news) == (1, False, 2, ())
 
 
-def test_a_job_is_paused_when_all_pods_are_gone_or_going():
-    going = [a_pod(f"train-worker-{rank}", deleted=True) for rank in (0, 1)]
-    status = planned(pausing(), going, now=later(11)).status
-    assert status.phase == "Paused"
-    assert {found.type: found.status for found in status.conditions}["Paused"] == "True"
+def paused(status):
+    """What the status says of a pause: phase, condition with reason and message, and pods that are still there."""
+    found = next(each for each in status.conditions if each.type == "Paused")
+    return status.phase, found.status, found.reason, found.message, status.terminating
+
+
+def test_a_job_is_paused_when_all_pods_are_gone():
+    status = planned(pausing(), [], now=later(11)).status
+    assert paused(status) == ("Paused", "True", "Paused", "The job is paused.", 0)
     assert (status.aggregate.deleted, status.aggregate.creating) == (2, 0)
-    assert planned(pausing(), [going[0], a_pod("train-worker-1")], now=later(11)).status.phase == "Running"
 
 
-def test_a_gang_that_goes_into_a_pause_one_by_one_is_not_started_again():
+def test_a_job_whose_pods_are_still_terminating_is_not_paused_yet():
+    terminating = [a_pod(f"train-worker-{rank}", deleted=True) for rank in (0, 1)]
+    status = planned(pausing(), terminating, now=later(1)).status
+    assert paused(status) == ("Pausing", "False", "Pausing", "2 pods are still terminating.", 2)
+    assert paused(planned(pausing(), terminating[:1], now=later(1)).status)[3:] == ("1 pod is still terminating.", 1)
+    assert paused(planned(pausing(), [terminating[0], a_pod("train-worker-1")], now=later(11)).status)[0] == "Pausing"
+
+
+def test_a_status_that_an_earlier_version_has_stored_is_corrected():
+    """There a job was said to be paused as soon as all of its pods were asked to end."""
+    terminating = [a_pod(f"train-worker-{rank}", deleted=True) for rank in (0, 1)]
+    stored = structs.replace(planned(pausing(), terminating, now=later(1)).status, phase="Paused", terminating=0)
+    job = pausing().status(stored)
+    plan = planned(job, terminating, now=later(2))
+    assert paused(plan.status) == ("Pausing", "False", "Pausing", "2 pods are still terminating.", 2)
+    assert (plan.status.epoch, plan.deletes, plan.news) == (stored.epoch, (), ())
+    assert planned(job.having(**OFF), terminating, now=later(2)).status.phase == "Resuming"
+
+
+def test_a_pod_that_arrives_late_makes_a_paused_job_wait_again():
+    job = settled(pausing(), [], now=later(11))
+    status = planned(job, [a_pod("train-worker-0")], now=later(12)).status
+    assert (status.phase, status.terminating) == ("Pausing", 1)
+
+
+def test_who_resumes_a_job_before_it_is_paused_sees_it_resuming():
+    job = pausing().having(runMode={"pause": {"enabled": False}})
+    status = planned(job, [a_pod("train-worker-0", deleted=True)], now=later(12)).status
+    assert (status.phase, status.terminating) == ("Resuming", 0)
+
+
+@pytest.mark.parametrize("phase", ["Pausing", "Running"])
+def test_a_gang_that_goes_into_a_pause_one_by_one_is_not_started_again(phase):
+    """Earlier versions stored Running until a pause had emptied the job."""
     together = {"restartPolicy": {"policy": "OnFailure", "limit": 1, "scope": "Job"}}
     job = settled(a_job().type("worker", 2, **together), pods(worker=["Running", "Running"]))
-    job = settled(job.having(**ON), pods(worker=["Running", "Running"]))
-    plan = planned(job, [a_pod("train-worker-1", deleted=True)])
+    stored = planned(job.having(**ON), pods(worker=["Running", "Running"])).status
+    plan = planned(job.status(structs.replace(stored, phase=phase)), [a_pod("train-worker-1", deleted=True)])
     assert (plan.status.epoch, plan.status.last_job_restart, plan.must_remember) == (1, None, False)
 
 
@@ -63,7 +99,7 @@ def test_a_job_that_is_created_paused_has_no_pods():
 def test_a_program_that_ends_well_because_it_was_stopped_has_not_succeeded():
     stopped = [a_pod(f"train-worker-{rank}", "Succeeded", deleted=True) for rank in (0, 1)]
     plan = planned(pausing(), stopped, now=later(11))
-    assert (plan.status.phase, plan.status.tasks[0].succeeded_ranks) == ("Paused", "")
+    assert (plan.status.phase, plan.status.tasks[0].succeeded_ranks) == ("Pausing", "")
 
 
 def test_a_job_that_was_won_before_its_pause_stays_won():

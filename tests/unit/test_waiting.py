@@ -73,8 +73,9 @@ def test_so_is_one_that_keeps_a_pause_from_ending():
     job = settled(a_job().type("worker", 1), pods(worker=["Running"])).having(suspend=True)
     job = settled(job, pods(worker=["Running"]))
     plan = planned(job, [a_pod("train-worker-0", deleted=True)], now=later(60))
-    assert plan.status.phase == "Paused"
+    assert plan.status.phase == "Pausing"
     assert "Pod[train-worker-0]" in running(plan)[2]
+    assert "Pod[train-worker-0]" in next(each.message for each in plan.status.conditions if each.type == "Paused")
 
 
 def test_a_pod_of_an_earlier_run_is_waited_for_without_looking_every_moment():

@@ -214,7 +214,7 @@ class _Making:
         sizes = {type: self._random.randint(1, 3) for type in self._types}
         return [
             self._edit(runMode={"pause": {"enabled": True}}),
-            step("until", name=self._name, mode="Paused"),
+            step("until", name=self._name, mode=self._random.choice(("Pausing", "Paused", "Paused"))),
             step("resize", name=self._name, **sizes),
             *([self._armed()] if self._maybe(0.3) else [self._moment()] if self._maybe(0.5) else []),
             self._edit(runMode={"pause": {"enabled": False}}, suspend=False),

@@ -57,10 +57,11 @@ def _phase(change: Change) -> Iterator[str]:
     resumed = old.paused and not new.paused  # its rules may have been changed meanwhile
     allowed = {
         "Pending": old.phase in ("Pending", "Unknown") or change.joint > 0,
-        "Unknown": change.past.unreadable and old.phase != "Paused" and old.phase not in FINAL,
-        "Running": old.phase != "Paused" and old.phase not in FINAL,
+        "Unknown": change.past.unreadable and not old.paused and old.phase not in FINAL,
+        "Running": not old.paused and old.phase not in FINAL,
+        "Pausing": new.paused,
         "Paused": new.paused,
-        "Resuming": old.phase in ("Paused", "Resuming") or old.paused,
+        "Resuming": old.phase == "Resuming" or old.paused,
         "Succeeded": old.phase in ("Succeeded", "Pending", "Running", "Resuming", "Unknown") or resumed,
         "Failed": old.phase in ("Failed", "Pending", "Running", "Resuming", "Unknown") or resumed,
     }

@@ -9,7 +9,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, Literal
 
-from genericjob.api.names import ATTEMPT_ANNOTATION, COMPONENT, COMPONENT_LABEL, EPOCH_ANNOTATION, JOB_LABEL
+from genericjob.api.names import ATTEMPT_ANNOTATION, COMPONENT, COMPONENT_LABEL, EPOCH_ANNOTATION, JOB_LABEL, PAUSE_PHASES
 from genericjob.api.spec import parse
 from genericjob.jobs.podgroups import POD_GROUPS
 from genericjob.reconcile.api import Propagation
@@ -62,7 +62,7 @@ class Run(Controllers):
     def resize(self, name: str = "train", **types: int) -> None:
         """A user changes the numbers of replicas. The server allows it only while the job is paused and says so."""
         job = self._job(name)
-        if job and parse(job["spec"]).paused and job.get("status", {}).get("phase") == "Paused":
+        if job and parse(job["spec"]).paused and job.get("status", {}).get("phase") in PAUSE_PHASES:
             specs = job["spec"]["replicaSpecs"]
             self.edit(name, replicaSpecs=[{**part, "replicas": types.get(part["type"], part.get("replicas", 1))} for part in specs])
 

@@ -8,6 +8,7 @@ from genericjob.jobs.modes import mode_of
 from genericjob.jobs.observe import Observation, _Looking, observe
 from genericjob.jobs.pods import compile_pods
 from genericjob.jobs.restarts import _ends, says_nothing
+from genericjob.jobs.status import _Story
 from sim.mutants.switch import edit, mutant
 
 mutant(
@@ -50,6 +51,13 @@ mutant(
     "5",
     "The pods of a paused job run on.",
     edit(_paused, "(*_going(seen.old_pods()), *seen.stray_services())", "seen.stray_services()"),
+    first=("a_pause",),
+)
+mutant(
+    "says_paused_while_pods_terminate",
+    "5",
+    "A job whose pods were asked to end is said to be paused, although its programs still run.",
+    edit(_Story._phase, 'if self._terminating else "Paused"', 'if False else "Paused"'),
     first=("a_pause",),
 )
 mutant(
@@ -158,7 +166,7 @@ mutant(
     "takes_a_pause_for_a_loss",
     "5",
     "Members of a gang that go because of a pause are taken for lost.",
-    edit(_ends, " and not course.paused", ""),
+    edit(_ends, 'job.status.phase == "Running" and not course.paused', 'job.status.phase in ("Running", "Pausing")'),
     first=("a_pause_is_no_restart_of_the_job",),
 )
 mutant(

@@ -285,7 +285,7 @@ def who_is_no_more_goes_last(cluster: Cluster) -> None:
     cluster.submit(types={"worker": 2})
     cluster.reach_phase("Running")
     cluster.pause()
-    cluster.reach_phase("Paused")
+    cluster.reach_phase("Pausing")
     cluster.resize(worker=1)
     cluster.resume()
     cluster.stepped.advance(10)

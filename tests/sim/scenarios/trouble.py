@@ -134,7 +134,7 @@ def a_node_is_lost_in_a_pause(cluster: Cluster) -> None:
     cluster.reach_running()
     cluster.node.lose("train-worker-1")
     cluster.pause()
-    cluster.reach_phase("Paused")
+    cluster.reach_phase("Pausing")
     cluster.resume()
     cluster.stepped.advance(120)
     cluster.reach(lambda: cluster.says("still there", "train-worker-1"))
