@@ -10,7 +10,7 @@ import typer
 from genericjob.reconcile.resources import RAW_PODS, Key
 
 from .failures import BAD_INPUT, TIMED_OUT, CommandError
-from .following import follow
+from .following import Contact, follow
 from .get import why
 from .jobs import JOBS, Job, Name, find, key_of, status_of, whole
 from .options import Context, Kubeconfig, Local, Namespace, Target, interactive, target
@@ -83,8 +83,9 @@ def enter(
 
 def until_running(where: Target, job: Job, rank: Rank, *, deadline: float = math.inf, seconds: float = math.inf) -> Rank:
     """Wait until the pod of a rank runs, and tell a person what it waits for."""
-    meta, told = job["metadata"], ""
-    for news, pod in follow(where, RAW_PODS, meta["namespace"], fields=f"metadata.name={rank.name}", deadline=deadline):
+    meta, told, contact = job["metadata"], "", Contact()
+    fields = f"metadata.name={rank.name}"
+    for news, pod in follow(where, RAW_PODS, meta["namespace"], fields=fields, deadline=deadline, contact=contact):
         present = news == "PRESENT" and belongs(pod, meta["uid"]) and not pod["metadata"].get("deletionTimestamp")
         if present and _runs(pod):
             return next(each for each in ranks_of(job, {rank.name: pod}) if each.name == rank.name)
@@ -93,7 +94,7 @@ def until_running(where: Target, job: Job, rank: Rank, *, deadline: float = math
             if held != told:
                 say(f"genericjob: {held}", err=True)
                 told = held
-    raise CommandError(f"{rank.label} does not run after {seconds:g} s", TIMED_OUT)
+    raise CommandError(f"{rank.label} does not run after {seconds:g} s{contact}", TIMED_OUT)
 
 
 def _runs(pod: Pod) -> bool:

@@ -8,22 +8,24 @@ import sys
 import time
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from queue import Empty, Queue
-from threading import Thread
+from threading import Lock, Thread
 from typing import Any, Literal, NamedTuple
 
 from genericjob.reconcile.api import pages
 from genericjob.reconcile.errors import ApiError
-from genericjob.reconcile.http import HttpApi
 from genericjob.reconcile.resources import Resource
 
 from .failures import CommandError
 from .options import Target
+from .text import one_line, say
 
 OUTAGE = 60.0
 """Seconds for which a server may be away while it is watched: it is being restarted."""
 RETRY = 1.0
-LONGEST = 300.0
-"""Seconds of one watch; the next goes on where it ended."""
+LONGEST, LONGEST_OF_RUN = 10.0, 300.0
+"""Seconds of one watch; the next one continues where it ended. A server that has vanished without a word does not end its watch in time."""
+REPORT_AFTER_S = 3.0
+"""Seconds without an answer after which the user is told."""
 LISTEN = 1.0
 """Seconds after which one who waits for news looks whether anybody reads them."""
 AHEAD = 10_000
@@ -37,6 +39,46 @@ class Happening(NamedTuple):
     object: dict[str, Any]
 
 
+class Contact:
+    """Whether a server answers, for all that a command follows there. An outage is reported once, and so is its end."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._heard = time.monotonic()
+        self._lost: float | None = None
+        """Since when no request was answered, in monotonic time."""
+        self._reported = False
+
+    def answered(self) -> None:
+        """Note an answer."""
+        with self._lock:
+            if self._reported:
+                say("genericjob: the server answers again", err=True)
+            self._heard, self._lost, self._reported = time.monotonic(), None, False
+
+    def failed(self, error: ApiError) -> float:
+        """Note a request without an answer; returns the seconds since the first of them."""
+        with self._lock:
+            now = time.monotonic()
+            if self._lost is None:
+                self._lost = self._heard if error.silent else now
+            since = now - self._lost
+            if since >= REPORT_AFTER_S and not self._reported:
+                why = one_line(error.message).removeprefix("cannot reach the server ")
+                say(f"genericjob: cannot reach the server, trying again: {why}", err=True)
+                self._reported = True
+            return since
+
+    @property
+    def lost(self) -> bool:
+        """Whether the server does not answer at present."""
+        return self._lost is not None
+
+    def __str__(self) -> str:
+        """For the message of a time-out: empty while the server answers."""
+        return "" if self._lost is None else f", and the server has not answered for the last {time.monotonic() - self._lost:.0f} s"
+
+
 def follow(
     where: Target,
     resource: Resource[dict[str, Any]],
@@ -45,14 +87,14 @@ def follow(
     fields: str = "",
     labels: str = "",
     deadline: float = math.inf,
+    contact: Contact | None = None,
 ) -> Iterator[Happening]:
-    """Tell of everything until a moment of monotonic time. A watch that ends is followed by another, and a short outage is waited for."""
-    stream = _Stream(where.api, resource, namespace, fields, labels)
-    away_since = 0.0
-    while time.monotonic() < deadline:
+    """Yield what there is, even after the deadline, and what happens until then; a short outage is waited for."""
+    stream, contact = _Stream(where, resource, namespace, fields, labels), contact or Contact()
+    while not stream.begun or time.monotonic() < deadline:
         try:
-            for happening in stream.go_on(min(LONGEST, max(1.0, deadline - time.monotonic()))):
-                away_since = 0.0
+            for happening in stream.go_on(deadline, contact.answered):
+                contact.answered()
                 yield happening
         except ApiError as error:
             if error.gone:
@@ -60,10 +102,9 @@ def follow(
                 continue
             if where.local and error.unreachable:
                 raise CommandError(f"the {where.where} has ended") from None
-            away_since = away_since or time.monotonic()
-            if not stream.begun or not _passes(error) or time.monotonic() - away_since > OUTAGE:
+            if not stream.begun or not _passes(error) or contact.failed(error) > OUTAGE:
                 raise
-            time.sleep(RETRY)
+            time.sleep(min(RETRY, max(0.0, deadline - time.monotonic())))
 
 
 def _passes(error: ApiError) -> bool:
@@ -73,20 +114,30 @@ def _passes(error: ApiError) -> bool:
 class _Stream:
     """One list and the watches after it."""
 
-    def __init__(self, api: HttpApi, resource: Resource[dict[str, Any]], namespace: str, fields: str, labels: str) -> None:
-        self._api, self._resource, self._namespace = api, resource, namespace
+    def __init__(self, where: Target, resource: Resource[dict[str, Any]], namespace: str, fields: str, labels: str) -> None:
+        self._api, self._resource, self._namespace = where.api, resource, namespace
+        self._longest = LONGEST_OF_RUN if where.local else LONGEST
         self._fields, self._labels = fields, labels
         self._known: dict[str, dict[str, Any]] = {}
         self.version = ""
         self.begun = False
 
-    def go_on(self, seconds: float) -> Iterator[Happening]:
-        """All that there is, if that is not known, and what happens within some seconds."""
+    def go_on(self, deadline: float, connected: Callable[[], None]) -> Iterator[Happening]:
+        """Yield all that there is, if that is not known, and what happens before the deadline, for some time."""
         if not self.version:
             yield from self._list()
+        left = deadline - time.monotonic()
+        if left <= 0:
+            return
         with self._api.watch(
-            self._resource, self._namespace, resource_version=self.version, fields=self._fields, labels=self._labels, timeout=seconds
+            self._resource,
+            self._namespace,
+            resource_version=self.version,
+            fields=self._fields,
+            labels=self._labels,
+            timeout=min(self._longest, max(1.0, left)),
         ) as watch:
+            connected()
             for event in watch:
                 self.version = watch.resource_version
                 if event.object is not None:
@@ -114,11 +165,17 @@ class _Stream:
 
 
 def life_of(
-    where: Target, resource: Resource[dict[str, Any]], found: dict[str, Any], *, deadline: float = math.inf
+    where: Target,
+    resource: Resource[dict[str, Any]],
+    found: dict[str, Any],
+    *,
+    deadline: float = math.inf,
+    contact: Contact | None = None,
 ) -> Iterator[dict[str, Any] | None]:
     """One object as it is now and each time it has changed, and None at its end, even if another has taken its name."""
     meta, seen = found["metadata"], False
-    for news, each in follow(where, resource, meta["namespace"], fields=f"metadata.name={meta['name']}", deadline=deadline):
+    fields = f"metadata.name={meta['name']}"
+    for news, each in follow(where, resource, meta["namespace"], fields=fields, deadline=deadline, contact=contact):
         if news == "COMPLETE":
             if not seen:
                 yield None

@@ -19,7 +19,7 @@ from genericjob.reconcile.errors import ApiError
 from genericjob.reconcile.resources import RAW_PODS
 
 from .failures import BAD_INPUT, CommandError
-from .following import LISTEN, Happening, Newsroom, follow, life_of
+from .following import LISTEN, Contact, Happening, Newsroom, follow, life_of
 from .get import why
 from .jobs import JOBS, Job, Name, find, key_of, status_of
 from .loglines import Line, Source, labelled, lines_of, sources_of
@@ -201,9 +201,9 @@ class _Following:
 
     def go(self) -> None:
         """Print until the end."""
-        key = key_of(self._job)
-        self._room.listen("job", lambda: life_of(self._where, JOBS, self._job))
-        self._room.listen("pods", lambda: follow(self._where, RAW_PODS, key.namespace, labels=f"{JOB_LABEL}={key.name}"))
+        key, contact = key_of(self._job), Contact()
+        self._room.listen("job", lambda: life_of(self._where, JOBS, self._job, contact=contact))
+        self._room.listen("pods", lambda: follow(self._where, RAW_PODS, key.namespace, labels=f"{JOB_LABEL}={key.name}", contact=contact))
         while not (self._over and all(log.over or self._goes_on(log) for log in self._logs.values())):
             news = self._room.next(min(LISTEN, self._printer.overdue()))
             if news is None or (news.over and not isinstance(news.source, Source)):

@@ -15,7 +15,7 @@ import typer
 from genericjob.api.names import CONDITION_TYPES, FINAL_PHASES, PHASES
 
 from .failures import BAD_INPUT, TIMED_OUT, CommandError
-from .following import life_of
+from .following import Contact, life_of
 from .get import why
 from .jobs import JOBS, Job, MissingError, Names, find, key_of, plain, status_of
 from .options import Context, Kubeconfig, Local, Namespace, Target, target
@@ -126,14 +126,16 @@ def reached(where: Target, job: Job, goal: Goal, *, deadline: float, seconds: fl
     name = key_of(job).name
     if answer := _answer(job, goal):  # however short the time is
         return answer
-    for found in life_of(where, JOBS, job, deadline=deadline):
+    contact = Contact()
+    for found in life_of(where, JOBS, job, deadline=deadline, contact=contact):
         if found is None:
             return goal.deletion, f"{name} is deleted" if goal.deletion else f"{name} was deleted before it was {goal.words}"
         job = found
         if answer := _answer(job, goal):
             return answer
     phase, told = status_of(job).phase, why(job)
-    raise CommandError(f"{name} is not {goal.words} after {seconds:g} s: it is {phase}{f' ({told})' if told else ''}", TIMED_OUT)
+    state = f"it {'was' if contact.lost else 'is'} {phase}{f' ({told})' if told else ''}"
+    raise CommandError(f"{name} is not {goal.words} after {seconds:g} s{contact}: {state}", TIMED_OUT)
 
 
 def _answer(job: Job, goal: Goal) -> tuple[bool, str] | None:

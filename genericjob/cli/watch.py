@@ -10,7 +10,7 @@ import typer
 from genericjob.api.names import FINAL_PHASES, JOB_LABEL
 from genericjob.reconcile.resources import RAW_PODS
 
-from .following import Happening, Newsroom, follow, life_of
+from .following import Contact, Happening, Newsroom, follow, life_of
 from .get import why
 from .jobs import JOBS, Job, Name, find, key_of, status_of
 from .options import Context, Kubeconfig, Local, Namespace, Target, target
@@ -57,9 +57,9 @@ class _Watching:
 
     def go(self) -> int:
         """Show it until it ends; returns the exit code."""
-        key, room = key_of(self._job), Newsroom()
-        room.listen("job", lambda: life_of(self._where, JOBS, self._job))
-        room.listen("pods", lambda: follow(self._where, RAW_PODS, key.namespace, labels=f"{JOB_LABEL}={key.name}"))
+        key, room, contact = key_of(self._job), Newsroom(), Contact()
+        room.listen("job", lambda: life_of(self._where, JOBS, self._job, contact=contact))
+        room.listen("pods", lambda: follow(self._where, RAW_PODS, key.namespace, labels=f"{JOB_LABEL}={key.name}", contact=contact))
         with self._screen():
             while not self._over:
                 news = room.next(REFRESH)

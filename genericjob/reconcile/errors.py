@@ -94,6 +94,11 @@ class ApiError(Exception):
         return self.code == NO_ANSWER and not self.unreadable
 
     @property
+    def silent(self) -> bool:
+        """Nothing came on a watch for longer than a server may say nothing: it has been away since the last event."""
+        return self.reason == "Silent"
+
+    @property
     def unreadable(self) -> bool:
         """The server sent the object, and it cannot be decoded."""
         return self.reason == UNREADABLE_OBJECT

@@ -20,7 +20,7 @@ from .page_limit import TOO_HEAVY_BYTES, smaller
 from .primitives import monotonic
 from .resources import Key, Resource
 from .stream import HttpText, HttpWatch
-from .timeouts import Throttling, Timeouts
+from .timeouts import WATCH_END_S, Throttling, Timeouts
 
 __all__ = ["JSON", "MERGE_PATCH", "USER_AGENT", "Answer", "HttpApi", "Throttling", "Timeouts"]
 
@@ -119,11 +119,11 @@ class HttpApi:
             "resourceVersionMatch": "NotOlderThan" if initial_events else "",
         }
         target = resource.path(namespace) + _query(query)
-        connection, reply = self._exchange.begun(Request("GET", target), self._timeouts.read, stream=True)
-        connection.limit_silence(reply, self._timeouts.silence)
-        return HttpWatch(
-            connection, reply, codec(resource), resource_version, initial_events=initial_events, silence=self._timeouts.silence
-        )
+        longest = timeout + WATCH_END_S
+        silence = min(self._timeouts.silence, longest)
+        connection, reply = self._exchange.begun(Request("GET", target), min(self._timeouts.read, longest), stream=True)
+        connection.limit_silence(reply, silence)
+        return HttpWatch(connection, reply, codec(resource), resource_version, initial_events=initial_events, silence=silence)
 
     def create(
         self, resource: Resource[T], body: Body, namespace: str = "", *, field_validation: FieldValidation | None = None

@@ -16,6 +16,9 @@ LEAST_S = 0.1
 ANSWER_S = 0.25
 """Time that the server is not granted, so that its own word about a time-out arrives before the request is given up."""
 
+WATCH_END_S = 3.0
+"""Time after the end of a watch that it asked for itself: a server that has not ended it by then does not answer any more."""
+
 
 @dataclass(frozen=True)
 class Timeouts:

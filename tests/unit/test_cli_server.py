@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from genericjob.api import crd
+from genericjob.cli import following
 from genericjob.cli.main import main
 from genericjob.cli.options import target
 from genericjob.local import runs
@@ -18,10 +19,11 @@ from genericjob.local.arrivals import SECOND
 from genericjob.local.logfiles import LogFiles
 from genericjob.local.memory import MemoryApi
 from genericjob.local.serving import ApiServer
+from genericjob.reconcile import http
 from genericjob.reconcile.errors import ApiError
 from genericjob.reconcile.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, EVENTS, NAMESPACES, RAW_PODS, Key, raw
 from harness.clusters import eventually
-from harness.scripted import ScriptedServer, answer
+from harness.scripted import ScriptedServer, answer, stream_and_say_nothing
 
 JOBS = raw("batch.tensorstack.dev", "v1beta1", "genericjobs", "GenericJob")
 
@@ -318,6 +320,87 @@ def test_a_run_that_ends_while_a_job_is_waited_for(served, call):
     timer.start()
     assert call("wait", "--run", "-", "train") == (1, "", "genericjob: the run hello has ended\n")
     timer.join()
+
+
+@pytest.fixture
+def impatient(monkeypatch):
+    """What takes seconds otherwise, at once."""
+    monkeypatch.setattr(following, "RETRY", 0.01)
+    monkeypatch.setattr(following, "REPORT_AFTER_S", 0.0)
+
+
+LOST = "genericjob: cannot reach the server, trying again: "
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("wait", "train"), "genericjob: train is not over after 1 s, and the server has not answered for the last "),
+    ],
+    ids=str,
+)
+def test_a_time_out_says_that_the_server_was_away(served, call, impatient, words, told):
+    api, server = served
+    api.create(JOBS, a_job(), "default")
+    timer = threading.Timer(0.4, server.stop)
+    timer.start()
+    code, out, complaint = call(*words, "--kubeconfig", str(runs.find("hello")), "--timeout", "1s")
+    timer.join()
+    lost, ended = complaint.splitlines()
+    assert (code, out, lost[: len(LOST)], ended[: len(told)]) == (3, "", LOST, told)
+
+
+@pytest.mark.parametrize("words", [("watch", "train"), ("logs", "-f", "train"), ("get", "-w"), ("wait", "train")], ids=str)
+def test_a_server_that_is_away_is_reported_once_while_it_is_followed(served, call, impatient, monkeypatch, words):
+    monkeypatch.setattr(following, "OUTAGE", 0.3)
+    api, server = served
+    api.create(JOBS, a_job(), "default")
+    timer = threading.Timer(0.4, server.stop)
+    timer.start()
+    code, _, complaint = call(*words, "--kubeconfig", str(runs.find("hello")))
+    timer.join()
+    assert (code, complaint.count(LOST), complaint.count("\n")) == (1, 1, 2)
+
+
+def test_contact_that_is_lost_and_found_again_is_reported(capsys, impatient):
+    contact = following.Contact()
+    assert (contact.lost, str(contact)) == (False, "")
+    for _ in range(3):
+        contact.failed(ApiError(0, "Unreachable", "refused"))
+    assert contact.lost
+    contact.answered()
+    contact.answered()
+    assert (contact.lost, str(contact)) == (False, "")
+    assert capsys.readouterr().err == f"{LOST}refused\ngenericjob: the server answers again\n"
+
+
+def test_a_short_outage_is_not_reported(capsys):
+    contact = following.Contact()
+    contact.failed(ApiError(0, "Unreachable", "refused"))
+    contact.answered()
+    assert capsys.readouterr().err == ""
+
+
+def test_a_server_that_falls_silent_has_been_away_since_its_last_word(capsys, monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr(following.time, "monotonic", lambda: now[0])
+    contact = following.Contact()
+    now[0] += 13
+    contact.failed(ApiError(0, "Silent", "no event"))
+    assert capsys.readouterr().err == f"{LOST}no event\n"
+    assert str(contact) == ", and the server has not answered for the last 13 s"
+
+
+def test_a_server_that_falls_silent_does_not_make_a_time_out_longer(call, tmp_path, monkeypatch):
+    monkeypatch.setattr(http, "WATCH_END_S", 0.2)
+    job = a_job() | {"metadata": {"name": "train", "namespace": "default", "uid": "1"}}
+    listed = {"metadata": {"resourceVersion": "1"}, "items": [job]}
+    with ScriptedServer(answer(200, job), answer(200, listed), stream_and_say_nothing()) as server:
+        config = kubeconfig_of(server, tmp_path / "config")
+        code, _, complaint = call("wait", "train", "--kubeconfig", config, "--timeout", "1s")
+    assert code == 3
+    assert "train is not over after 1 s, and the server has not answered for the last " in complaint
+    assert "it was Pending" in complaint
 
 
 def test_a_run_can_be_checked(api, call):
