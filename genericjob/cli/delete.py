@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Annotated, Literal
 
 import typer
@@ -10,9 +11,10 @@ from genericjob.reconcile.api import Propagation
 from genericjob.reconcile.errors import ApiError
 
 from .failures import BAD_INPUT, TIMED_OUT, CommandError
-from .following import life_of
-from .jobs import JOBS, Job, MissingError, complete, everything, find, key_of, missing, plain
+from .following import Contact, life_of
+from .jobs import JOBS, Job, MissingError, complete, everything, find, key_of, missing
 from .options import Context, Kubeconfig, Local, Namespace, Target, target
+from .several import Several
 from .text import say
 from .wait import Timeout, duration
 
@@ -51,44 +53,49 @@ def delete(
     seconds = duration(timeout)
     where = target(kubeconfig, context, namespace, run)
     deadline = time.monotonic() + seconds
-    problems: list[str] = []
-    jobs = _named(where, names or [], problems, ignore=ignore_not_found) if names else everything(where, labels=selector)[0]
-    if not jobs and not problems and not names:
+    several = Several()
+    jobs = _named(where, names, several, ignore=ignore_not_found) if names else everything(where, labels=selector)[0]
+    if not jobs and not names:
         say(f"There are no jobs to delete in namespace {where.namespace} ({where.where}).", err=True)
-    # WHO NAMES NO JOB wants none of them to be there: one that another took along is no failure.
-    gone = [] if ignore_not_found or not names else problems
-    going = [job for job in jobs if _delete(where, job, POLICIES[cascade], gone)]
-    for job in going if wait else ():
-        if not any(state is None for state in life_of(where, JOBS, job, deadline=deadline)):
-            raise CommandError(f"{key_of(job).name} is still there after {seconds:g} s: {_held(where, job)}", TIMED_OUT)
-    if problems:
-        raise CommandError("; ".join(problems))
+    # A job that was not named and that another client has deleted meanwhile is no failure: the user wants it to be gone.
+    ignore = ignore_not_found or not names
+    deleted = []
+    for job in jobs:
+        with several.each(), suppress(*[MissingError] if ignore else []):
+            deleted.append(_delete(where, job, POLICIES[cascade]))
+    for job in deleted if wait else ():
+        with several.each():
+            _until_deleted(where, job, deadline, seconds)
+    several.end()
 
 
-def _named(where: Target, names: list[str], problems: list[str], *, ignore: bool) -> list[Job]:
-    """The jobs of these names; those that do not exist become problems, and keep nobody from deleting the others."""
+def _named(where: Target, names: list[str], several: Several, *, ignore: bool) -> list[Job]:
+    """Return the jobs of these names."""
     found = []
     for name in names:
-        try:
+        with several.each(), suppress(*[MissingError] if ignore else []):
             found.append(find(where, name))
-        except MissingError as error:
-            if not ignore:
-                problems.append(str(error))
     return found
 
 
-def _delete(where: Target, job: Job, propagation: Propagation, problems: list[str]) -> bool:
-    """Whether it was there; if not, that is one of the problems."""
+def _delete(where: Target, job: Job, propagation: Propagation) -> Job:
+    """Delete a job and return it; raises MissingError if another client has deleted it."""
     key = key_of(job)
     try:
         where.api.delete(JOBS, key, uid=job["metadata"]["uid"], propagation=propagation)
     except ApiError as error:
         if not error.not_found:
             raise
-        problems.append(missing(where, plain(key.name)))
-        return False
+        raise MissingError(missing(where, key.name)) from None
     say(f"{key.name} deleted")
-    return True
+    return job
+
+
+def _until_deleted(where: Target, job: Job, deadline: float, seconds: float) -> None:
+    contact = Contact()
+    if not any(state is None for state in life_of(where, JOBS, job, deadline=deadline, contact=contact)):
+        held = "it may be gone by now" if contact.lost else _held(where, job)
+        raise CommandError(f"{key_of(job).name} is still there after {seconds:g} s{contact}: {held}", TIMED_OUT)
 
 
 def _held(where: Target, job: Job) -> str:

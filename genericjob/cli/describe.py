@@ -9,6 +9,7 @@ import typer
 from genericjob.api.names import FINAL_PHASES, Reason
 from genericjob.api.status import GenericJobStatus
 
+from .get import why
 from .jobs import Job, Name, find, kinds_of, status_of
 from .options import Context, Kubeconfig, Local, Namespace, target
 from .ranks import Rank, counted, pods_of, ranks_of, table_of
@@ -158,7 +159,9 @@ def waits_for(job: Job, status: GenericJobStatus, ranks: list[Rank], command: Ca
     elif status.phase not in FINAL_PHASES:
         if status.observed_generation < job["metadata"].get("generation", 0):
             yield "the controller, to see the last change of the job"
-        if status.phase == "Paused":
+        if status.phase == "Pausing":
+            yield why(job)
+        elif status.phase == "Paused":
             yield f"you: `{command('resume ' + job['metadata']['name'])}` lets it go on"
         else:
             yield from _obstacles(status, ranks)

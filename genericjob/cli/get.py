@@ -10,8 +10,9 @@ from genericjob.api.names import GROUP, KIND
 
 from .failures import BAD_INPUT, CommandError
 from .following import follow
-from .jobs import INCOMPLETE, JOBS, Job, MissingError, complete, everything, find, key_of, kinds_of, plain, status_of, total_of
+from .jobs import INCOMPLETE, JOBS, Job, complete, everything, find, key_of, kinds_of, plain, status_of, total_of
 from .options import Context, Kubeconfig, Local, Namespace, Output, Target, target
+from .several import Several
 from .tables import Table, age, colourful, duration, moment, now
 from .text import one_line, say, say_json, say_yaml, show
 
@@ -56,16 +57,13 @@ def get(
 
 
 def _show_named(where: Target, names: Sequence[str], printer: "Printer") -> None:
-    found, problems = [], []
+    found, several = [], Several()
     for name in names:
-        try:
+        with several.each():
             found.append(find(where, name))
-        except MissingError as error:
-            problems.append(str(error))
     if found:
         printer.show(found, several=len(names) > 1)
-    if problems:
-        raise CommandError("; ".join(problems))
+    several.end()
 
 
 def _watch(where: Target, names: Sequence[str], printer: "Printer", *, everywhere: bool, selector: str) -> None:
@@ -148,9 +146,9 @@ def why(job: Job) -> str:
     """What there is to say about a job's phase, in a sentence."""
     status = status_of(job)
     told = {each.type: each for each in status.conditions}
-    best = {"Succeeded": "Completed", "Failed": "Failed", "Paused": "Paused"}.get(status.phase, "Running")
+    best = {"Succeeded": "Completed", "Failed": "Failed", "Pausing": "Paused", "Paused": "Paused"}.get(status.phase, "Running")
     first = told.get("Initialized")
-    if first and first.status == "False" and status.phase not in ("Succeeded", "Failed", "Paused"):
+    if first and first.status == "False" and best == "Running":
         return one_line(first.message)
     return one_line(told[best].message) if best in told else ""
 

@@ -3,7 +3,6 @@
 import io
 import os
 import sys
-from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
 
@@ -58,13 +57,7 @@ def _placed(error: OSError) -> str:
 
 
 def _end(error: Exception, message: str, code: int = 1) -> NoReturn:
-    from .failures import Debugging
-    from .text import say
+    from .failures import report
 
-    if Debugging.on:
-        import traceback
-
-        say("".join(traceback.format_exception(error)).rstrip("\n"), err=True)
-    with suppress(OSError):  # whoever does not read learns it from the exit code
-        say(f"genericjob: {message}", err=True)
+    report(error, message)
     sys.exit(code)

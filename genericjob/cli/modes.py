@@ -1,23 +1,32 @@
 """`genericjob pause`, `resume` and `debug`: ways to run other than at once."""
 
+import math
 import time
 from typing import Annotated, Any
 
 import typer
 
-from genericjob.api.names import DEBUG_ANNOTATION, FINAL_PHASES
+from genericjob.api.names import DEBUG_ANNOTATION, FINAL_PHASES, JOB_LABEL, PAUSE_PHASES
+from genericjob.reconcile.errors import ApiError
+from genericjob.reconcile.resources import RAW_PODS
 
 from .exec import SHELL, Container, enter, until_running
 from .failures import BAD_INPUT, TIMED_OUT, CommandError
-from .following import life_of
+from .following import Contact, follow, life_of
 from .get import why
 from .jobs import JOBS, Job, Name, Names, find, key_of, status_of, whole
 from .options import Context, Kubeconfig, Local, Namespace, Target, target
-from .ranks import Pod, one_rank, pods_of
+from .ranks import Pod, belongs, one_rank, pods_of
+from .several import Several
 from .text import say
 from .wait import Timeout, duration
 
-Wait = Annotated[bool, typer.Option("--wait/--no-wait", help="Return when it is so.")]
+REPORT_EVERY_S = 5.0
+"""Seconds between two lines about pods that still terminate."""
+MOST_NAMED = 5
+"""Pods that a message names."""
+
+Wait = Annotated[bool, typer.Option("--wait/--no-wait", help="Return when all pods are gone.")]
 Off = Annotated[bool, typer.Option("--off", help="Go over to work: pods that are created from now on do.")]
 EnterRank = Annotated[
     str, typer.Option("--rank", metavar="RANK", help="Wait for this rank (worker-0) and open a shell in it.", show_default=False)
@@ -36,17 +45,21 @@ def pause(
 ) -> None:
     """Have no replicas for a while.
 
-    Returns when their pods are gone; what they have not stored themselves is lost.
+    Returns when all of their pods are gone; what the programs have not stored themselves is lost.
     """
     seconds = duration(timeout)
     where = target(kubeconfig, context, namespace, run)
     deadline = time.monotonic() + seconds
-    jobs = [_open(find(where, name), "paused") for name in names]
-    changed = [_patched(where, job, {"runMode": {"pause": {"enabled": True}}}) for job in jobs]
+    several, changed = Several(), []
+    for name in names:
+        with several.each():
+            changed.append(_patched(where, _open(find(where, name), "paused"), {"runMode": {"pause": {"enabled": True}}}))
     for job in changed:
-        if wait:
-            _until_paused(where, job, deadline, seconds)
-        say(f"{key_of(job).name} {'is paused' if wait else 'is being paused'}")
+        with several.each():
+            if wait:
+                _until_paused(where, job, deadline, seconds)
+            say(f"{key_of(job).name} {'is paused' if wait else 'is being paused'}")
+    several.end()
 
 
 def resume(
@@ -58,17 +71,24 @@ def resume(
 ) -> None:
     """Let jobs go on after a pause."""
     where = target(kubeconfig, context, namespace, run)
-    for job in [_open(find(where, name), "resumed") for name in names]:
-        name, spec = key_of(job).name, job["spec"]
-        held = _held(job)
-        if not held and not spec.get("suspend"):
-            say(f"{name} is not paused")
-            continue
-        change: dict[str, Any] = {"suspend": False} if spec.get("suspend") else {}
-        if held:
-            change["runMode"] = {"pause": {"enabled": False}}
-        _patched(where, job, change)
-        say(f"{name} goes on")
+    several = Several()
+    for name in names:
+        with several.each():
+            _resume(where, _open(find(where, name), "resumed"))
+    several.end()
+
+
+def _resume(where: Target, job: Job) -> None:
+    name, spec = key_of(job).name, job["spec"]
+    held = _held(job)
+    if not held and not spec.get("suspend"):
+        say(f"{name} is not paused")
+        return
+    change: dict[str, Any] = {"suspend": False} if spec.get("suspend") else {}
+    if held:
+        change["runMode"] = {"pause": {"enabled": False}}
+    _patched(where, job, change)
+    say(f"{name} is being resumed")
 
 
 def debug(
@@ -107,8 +127,8 @@ def debug(
         how = " and ".join(f"`{where.command(f'{word} {called}')}`" for word in ("pause", "resume"))
         say(f"pods that {what}: {unchanged}; {how} replace them", err=True)
     if chosen:
-        if status_of(job).phase == "Paused":
-            raise CommandError(f"{called} is paused and has no pods: `{where.command(f'resume {called}')}` brings them back")
+        if status_of(job).phase in PAUSE_PHASES:
+            raise CommandError(f"{called} is paused: `{where.command(f'resume {called}')}` brings its pods back")
         running = until_running(where, job, chosen, deadline=time.monotonic() + seconds, seconds=seconds)
         raise typer.Exit(enter(where, running, container, [shell]))
 
@@ -136,17 +156,41 @@ def _patched(where: Target, job: Job, spec: dict[str, Any]) -> Job:
 
 
 def _until_paused(where: Target, job: Job, deadline: float, seconds: float) -> None:
-    name = key_of(job).name
-    for state in life_of(where, JOBS, job, deadline=deadline):
+    name, reported, contact = key_of(job).name, -math.inf, Contact()
+    for state in life_of(where, JOBS, job, deadline=deadline, contact=contact):
         if state is None:
             raise CommandError(f"{name} was deleted before it was paused")
         job = state
-        phase = status_of(job).phase
-        # OF THIS PAUSE: the status may still speak of an earlier one, from which the job was just resumed.
-        if phase == "Paused" and status_of(job).observed_generation >= job["metadata"].get("generation", 0):
-            return
+        status = status_of(job)
+        phase = status.phase
+        current = status.observed_generation >= job["metadata"].get("generation", 0)  # otherwise it may be that of an earlier pause
+        if phase == "Paused" and current:
+            return _until_no_pod_is_left(where, job, deadline, seconds)
+        if phase == "Pausing" and current and time.monotonic() >= reported + REPORT_EVERY_S:
+            reported = time.monotonic()
+            say(f"{name}: {why(job)}", err=True)
         if phase in FINAL_PHASES:
             raise CommandError(f"{name} has {phase.lower()} before it could be paused")
         if not (_held(job) or job["spec"].get("suspend")):
             raise CommandError(f"{name} was resumed by somebody else before it was paused")
-    raise CommandError(f"{name} is not paused after {seconds:g} s: {why(job)}", TIMED_OUT)
+    raise CommandError(f"{name} is not paused after {seconds:g} s{contact}: {why(job)}", TIMED_OUT)
+
+
+def _until_no_pod_is_left(where: Target, job: Job, deadline: float, seconds: float) -> None:
+    """Wait for the pods themselves: a controller of an earlier version says Paused as soon as all of them were asked to end."""
+    meta, contact, left, complete = job["metadata"], Contact(), set[str](), False
+    labels = f"{JOB_LABEL}={meta['name']}"
+    try:
+        for news, pod in follow(where, RAW_PODS, meta["namespace"], labels=labels, deadline=deadline, contact=contact):
+            if news == "COMPLETE":
+                complete = True
+            elif belongs(pod, meta["uid"]):
+                (left.add if news == "PRESENT" else left.discard)(pod["metadata"]["name"])
+            if complete and not left:
+                return
+    except ApiError as error:
+        if error.refused:  # a user who may not see pods has to rely on the status
+            return
+        raise
+    told = f"{len(left)} {'pod is' if len(left) == 1 else 'pods are'} still terminating: {', '.join(sorted(left)[:MOST_NAMED])}"
+    raise CommandError(f"{meta['name']} is not paused after {seconds:g} s{contact}: {told}", TIMED_OUT)

@@ -19,6 +19,7 @@ from .following import Contact, life_of
 from .get import why
 from .jobs import JOBS, Job, MissingError, Names, find, key_of, plain, status_of
 from .options import Context, Kubeconfig, Local, Namespace, Target, target
+from .several import Several
 from .text import say
 
 OVER = "over"
@@ -52,26 +53,26 @@ def wait(
     goal, seconds = parsed(what), duration(timeout)
     where = target(kubeconfig, context, namespace, run)
     deadline = time.monotonic() + seconds
-    jobs = [job for name in names if (job := _found(where, name, goal))]
-    failed = []
+    several = Several()
+    jobs = [job for name in names if (job := _found(where, name, goal, several))]
     for job in jobs:
-        good, told = reached(where, job, goal, deadline=deadline, seconds=seconds)
-        say(told)
-        if not good:
-            failed.append(job)
-    if failed:
-        raise typer.Exit(1)
+        with several.each():
+            good, told = reached(where, job, goal, deadline=deadline, seconds=seconds)
+            say(told)
+            several.code = max(several.code, 0 if good else 1)
+    several.end()
 
 
-def _found(where: Target, name: str, goal: "Goal") -> Job | None:
-    """A job to wait for; one whose end is waited for may be gone already."""
-    try:
-        return find(where, name)
-    except MissingError:
-        if not goal.deletion:
-            raise
-        say(f"{plain(name)} is deleted")
-        return None
+def _found(where: Target, name: str, goal: "Goal", several: Several) -> Job | None:
+    """Return a job to wait for; one whose deletion is waited for may have been deleted already."""
+    with several.each():
+        try:
+            return find(where, name)
+        except MissingError:
+            if not goal.deletion:
+                raise
+            say(f"{plain(name)} is deleted")
+    return None
 
 
 @dataclass(frozen=True)

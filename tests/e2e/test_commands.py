@@ -261,13 +261,25 @@ def test_pause_and_resume(gj, shop):
     job, _ = shop.start(a_job("sleeper", replicas(1)))
     assert gj("pause", "sleeper").out == "sleeper is paused\n"
     assert (job.phase, job.pods) == ("Paused", {})
-    assert gj("resume", "sleeper").out == "sleeper goes on\n"
+    assert gj("resume", "sleeper").out == "sleeper is being resumed\n"
     job.has_pods(1)
     job.run(0)
     job.finish(0)
     job.becomes("Succeeded")
     done = gj("pause", "sleeper")
     assert (done.code, done.err) == (1, "genericjob: sleeper has succeeded: a job that has ended cannot be paused\n")
+
+
+def test_a_job_whose_pods_do_not_end_is_not_paused(gj, shop):
+    job, _ = shop.start(a_job("clinging", replicas(2)))
+    job.cling(0)
+    done = gj("pause", "clinging", "--timeout", "3s")
+    assert (done.code, done.out) == (3, "")
+    assert "clinging is not paused after 3 s: 1 pod is still terminating" in done.err
+    assert gj("get", "clinging", "-o", "wide").out.splitlines()[1].split()[1] == "Pausing"
+    job.release(0)
+    assert gj("pause", "clinging").out == "clinging is paused\n"
+    assert (job.phase, job.pods) == ("Paused", {})
 
 
 def test_delete_waits_and_says_what_holds_a_job(gj, shop, server):

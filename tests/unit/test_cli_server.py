@@ -231,7 +231,7 @@ def test_pause_resume_and_debug_turn_switches_and_nothing_else(api, call):
 
     assert call("pause", "--run", "-", "train", "--no-wait") == (0, "train is being paused\n", "")
     assert mode()["pause"] == {"enabled": True, "resumeSpecs": [{"type": "worker", "skipInitContainer": False}]}
-    assert call("resume", "--run", "-", "train") == (0, "train goes on\n", "")
+    assert call("resume", "--run", "-", "train") == (0, "train is being resumed\n", "")
     assert not mode()["pause"]["enabled"]
     assert call("resume", "--run", "-", "train") == (0, "train is not paused\n", "")
     assert call("debug", "--run", "-", "train") == (0, "train: debug is on\n", "")
@@ -250,7 +250,7 @@ def test_a_rank_that_cannot_be_entered_is_not_made_to_wait(api, call):
 
 def test_a_job_that_is_suspended_is_resumed_as_well(api, call):
     api.create(JOBS, a_job(suspend=True), "default")
-    assert call("resume", "--run", "-", "train") == (0, "train goes on\n", "")
+    assert call("resume", "--run", "-", "train") == (0, "train is being resumed\n", "")
     assert not api.get(JOBS, Key("default", "train"))["spec"]["suspend"]
 
 
@@ -258,6 +258,63 @@ def test_a_pause_that_does_not_come_in_time(api, call):
     api.create(JOBS, a_job(), "default")
     code, _, complaint = call("pause", "--run", "-", "train", "--timeout", "1s")
     assert (code, complaint.startswith("genericjob: train is not paused after 1 s")) == (3, True)
+
+
+def test_a_pause_says_how_many_pods_still_terminate(api, call):
+    key = Key("default", "train")
+    api.create(JOBS, a_job(), "default")
+    message = "2 pods are still terminating."
+    told = {"type": "Paused", "status": "False", "reason": "Pausing", "message": message, "lastTransitionTime": THEN}
+    pausing = {"phase": "Pausing", "terminating": 2, "observedGeneration": 2, "conditions": [told]}
+    api.patch(JOBS, key, {"status": pausing}, subresource="status")
+    code, out, complaint = call("pause", "--run", "-", "train", "--timeout", "1s")
+    assert (code, out) == (3, "")
+    assert complaint == f"train: {message}\ngenericjob: train is not paused after 1 s: {message}\n"
+    assert call("describe", "--run", "-", "train")[1].count(message) == 2  # its condition, and what it waits for
+
+
+def test_a_pause_returns_when_the_pods_are_gone_whatever_an_older_controller_says(api, call):
+    """Earlier versions stored Paused as soon as all pods were asked to end."""
+    made = api.create(JOBS, a_job(), "default").object
+    start(api, made)
+    api.patch(JOBS, Key("default", "train"), {"status": PAUSED | {"observedGeneration": 9}}, subresource="status")
+    told = "genericjob: train is not paused after 1 s: 1 pod is still terminating: train-worker-0\n"
+    assert call("pause", "--run", "-", "train", "--timeout", "1s") == (3, "", told)
+    timer = threading.Timer(0.3, lambda: api.delete(RAW_PODS, Key("default", "train-worker-0"), grace=0))
+    timer.start()
+    assert call("pause", "--run", "-", "train") == (0, "train is paused\n", "")
+    timer.join()
+
+
+@pytest.mark.parametrize("command", ["pause", "resume", "wait", "delete", "get"])
+def test_an_unknown_name_does_not_keep_the_others_from_being_handled(api, call, command):
+    for name in ("train", "eval"):
+        api.create(JOBS, a_job(name, suspend=True), "default")
+        api.patch(JOBS, Key("default", name), {"status": PAUSED | {"observedGeneration": 9}}, subresource="status")
+    options = ["--for", "phase=Paused"] if command == "wait" else []
+    code, out, complaint = call(command, "--run", "-", "train", "nobody", "eval", *options)
+    assert (code, "train" in out, "eval" in out) == (1, True, True)
+    assert complaint.startswith("genericjob: there is no job nobody in namespace default")
+
+
+def test_neither_does_one_that_the_user_may_not_change(call, tmp_path):
+    one, other = (a_job(name) | {"metadata": {"name": name, "namespace": "default", "uid": name}} for name in ("one", "other"))
+    refusal = answer(403, {"message": "you may not", "reason": "Forbidden"})
+    with ScriptedServer(answer(200, one), refusal, answer(200, other), answer(200, other)) as server:
+        config = kubeconfig_of(server, tmp_path / "config")
+        done = call("pause", "one", "other", "--no-wait", "--kubeconfig", config)
+    assert done == (1, "other is being paused\n", "genericjob: you may not\n")
+
+
+def test_neither_does_one_that_takes_too_long(api, call):
+    for name in ("slow", "paused"):
+        api.create(JOBS, a_job(name, suspend=True), "default")
+    api.patch(JOBS, Key("default", "paused"), {"status": PAUSED | {"observedGeneration": 9}}, subresource="status")
+    assert call("pause", "--run", "-", "slow", "paused", "--timeout", "1s")[:2] == (3, "paused is paused\n")
+    assert call("wait", "--run", "-", "slow", "paused", "--for", "phase=Paused", "--timeout", "1s")[:2] == (
+        3,
+        "paused is in phase Paused\n",
+    )
 
 
 def test_a_pause_that_somebody_else_ends_is_not_waited_for(api, call):
@@ -336,6 +393,7 @@ LOST = "genericjob: cannot reach the server, trying again: "
     ("words", "told"),
     [
         (("wait", "train"), "genericjob: train is not over after 1 s, and the server has not answered for the last "),
+        (("pause", "train"), "genericjob: train is not paused after 1 s, and the server has not answered for the last "),
     ],
     ids=str,
 )
