@@ -2,25 +2,27 @@
 
 An object that does not exist is created. One that exists is changed as kubectl would: fields of the file take the place of the server's,
 and fields that the last apply had and this one has not are removed. What was applied is remembered where kubectl remembers it, so both can
-be used in turn. The server is the judge; what it refuses is told with the line of the file, and so is what it takes although no pod can
-come of it: it looks into templates only when pods are created.
+be used in turn. The server is the judge. When it refuses an object, all that `validate` knows of it is reported as well, each finding once
+and with its line. What it takes although no pod can come of it is reported as a warning: it looks into templates only when pods
+are created.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 import msgspec
 import typer
 
+from genericjob.api.admission import RULES
 from genericjob.reconcile.errors import ApiError
 from genericjob.reconcile.http import MERGE_PATCH
 from genericjob.reconcile.resources import CONFIG_MAPS, SECRETS, Key, Resource
 
 from .applied import LAST_APPLIED, last_applied, remembering
 from .documents import BadInputError, Document, Problem, problems, read
-from .failures import BAD_INPUT, CommandError
+from .failures import BAD_INPUT, CommandError, misuse
 from .jobs import JOBS
 from .options import NAMESPACE_PATTERN, Context, Kubeconfig, Local, Namespace, Target, target
 from .text import say
@@ -31,6 +33,8 @@ CHOICES = "must validate at least one schema (anyOf)"
 """What a server says before it says of which element a list has to be without."""
 RESOURCES: Mapping[str, Resource[dict[str, Any]]] = {JOBS.kind: JOBS, "ConfigMap": CONFIG_MAPS, "Secret": SECRETS}
 TRIES = 3
+_NOT_DECODED = "cannot be handled as"
+"""What a server says of an object whose metadata has other types than metadata has: in words for the server's programmers."""
 _UNKNOWN_FIELD = re.compile(r'(unknown|duplicate) field "([^"]+)"')
 
 Body = dict[str, Any]
@@ -65,10 +69,10 @@ def apply(
         raise CommandError("--dry-run needs a cluster; `genericjob validate` judges files without one", BAD_INPUT)
     try:
         documents = read(sources)
-        for document in documents:
-            _check(document)
     except BadInputError as error:
         raise CommandError(str(error), BAD_INPUT) from None
+    if wrong := [*_unusable(documents)]:
+        raise misuse(BadInputError("\n".join(wrong)))
     where = target(kubeconfig, context, namespace, run)
     refused = False
     for document in documents:
@@ -81,6 +85,15 @@ def apply(
             refused = True
     if refused:
         raise typer.Exit(BAD_INPUT)
+
+
+def _unusable(documents: Sequence[Document]) -> Iterator[str]:
+    """What is wrong with documents for which a server need not be asked; of each all that is known, in the words of `validate`."""
+    for document in documents:
+        try:
+            _check(document)
+        except BadInputError as error:
+            yield from [document.told(one) for one in problems(document) if one.severity == "error"] or [str(error)]
 
 
 def _check(document: Document) -> None:
@@ -160,12 +173,16 @@ class _Application:
         return f"{self._title(stored['metadata']['name'])} {what}{' (dry run)' if self._dry else ''}"
 
     def _refusal(self, error: ApiError) -> Exception:
-        """What the server said, by fields, with their lines; anything but a refusal of the file stays what it is."""
-        found = list(_fields(error)) if error.code in (400, 422) else []
-        if not found and error.code not in (400, 422):
+        """Return all that is wrong with the document: what `validate` knows, and what only the server does."""
+        if error.code not in (400, 422):
             return error
-        lines = [self._document.told(Problem(field, text, self._document.line(field), "error")) for field, text in found]
-        lines = lines or [f"{self._document.where}: {error.message}"]
+        known = problems(self._document)
+        wrong = {one.field for one in known if one.severity == "error"}
+        fields = list(_fields(error))
+        found = [Problem(field, text, self._document.line(field), "error") for field, text in fields if _is_news(field, text, wrong)]
+        lines = [self._document.told(one) for one in sorted((*known, *found), key=lambda one: one.line or 0)]
+        if not fields and not (wrong and _NOT_DECODED in error.message):
+            lines.append(f"{self._document.where}: {error.message}")
         return BadInputError("\n".join((*lines, *self._hints(error.message))))
 
     def _hints(self, message: str) -> Iterator[str]:
@@ -174,6 +191,11 @@ class _Application:
             yield f"genericjob: to have it otherwise, delete the job and apply it again: {how}"
         elif "only while the job is paused" in message:
             yield f"genericjob: pause it before: {self._where.command(f'pause {self._name}', self._namespace)}"
+
+
+def _is_news(field: str, text: str, wrong: Collection[str]) -> bool:
+    """Whether only the server can know what it says of a field: it does not stand in the file, or is about what the object was before."""
+    return field not in wrong or any(rule.asked == "at a change" and rule.message in text for rules in RULES.values() for rule in rules)
 
 
 def _fields(error: ApiError) -> Iterator[tuple[str, str]]:

@@ -112,9 +112,13 @@ def test_what_the_server_refuses_is_told_with_its_line(gj, train, tmp_path):
     assert "genericjob delete train" in done.err
 
     body = a_job("strange")
+    body["spec"] |= {"failureRules": [{"worker": [9]}], "suspend": "yes"}
     body["spec"]["replicaSpecs"][0]["replicaz"] = 3
-    done = gj("apply", "-f", written(tmp_path / "job.yaml", body))
-    assert (done.code, "spec.replicaSpecs[0].replicaz: unknown field" in done.err) == (2, True)
+    file = written(tmp_path / "job.yaml", body)
+    done = gj("apply", file)
+    assert (done.code, done.out, done.err) == (2, "", gj("validate", file).out.rpartition("1 warning")[0].rpartition("\n")[0] + "\n")
+    assert "error: spec.replicaSpecs[0].replicaz: there is no such field; did you mean replicas?\n" in done.err
+    assert 'error: spec.suspend: "yes" is not true or false\n' in done.err
 
 
 def test_a_dry_run_leaves_nothing_behind(gj, shop, server, tmp_path):

@@ -489,6 +489,51 @@ def test_what_a_server_takes_although_no_pod_can_come_of_it_is_told(api, call, t
     ]
 
 
+WRONG = """
+apiVersion: batch.tensorstack.dev/v1beta1
+kind: GenericJob
+metadata: {name: train}
+spec:
+  cleanUpPolicy: all
+  failureRules: [{worker: [7]}]
+  suspended: true
+  replicaSpecs:
+    - type: worker
+      replicas: "2"
+      template: {spec: {containers: [{name: main, image: a, command: [train, 3]}]}}
+"""
+
+
+def test_what_a_server_refuses_is_reported_with_all_that_validate_knows_each_finding_once(api, call, tmp_path):
+    (tmp_path / "job.yaml").write_text(WRONG)
+    known = call("validate", str(tmp_path / "job.yaml"))[1].splitlines()[:-1]
+    code, out, complaint = call("apply", "--run", "-", "-f", str(tmp_path / "job.yaml"))
+    assert (code, out, complaint.splitlines()) == (2, "", known)
+    assert len(known) >= 4
+    assert "did you mean All?" in complaint
+    assert "did you mean suspend?" in complaint
+
+
+def test_what_only_the_server_knows_is_reported_beside_what_validate_knows(call, tmp_path):
+    """That a field cannot be changed any more does not stand in the file, even if something else is wrong with the field."""
+    (tmp_path / "job.yaml").write_text(yaml.safe_dump(a_job(managedBy="b", successRules=[{"worker": [9]}])))
+    causes = [
+        {"field": "spec.managedBy", "reason": "FieldValueForbidden", "message": f"Forbidden: {why}"} for why in ("cannot be changed", "x")
+    ]
+    refusal = {"message": "spec.managedBy: Forbidden: cannot be changed", "reason": "Invalid", "details": {"causes": causes}}
+    there = a_job() | {"metadata": {"name": "train", "namespace": "default"}}
+    with ScriptedServer(
+        answer(409, {"message": "there is one", "reason": "AlreadyExists"}), answer(200, there), answer(422, refusal)
+    ) as server:
+        code, _, complaint = call("apply", "--kubeconfig", kubeconfig_of(server, tmp_path / "config"), str(tmp_path / "job.yaml"))
+    told = [line.partition("job.yaml:")[2] for line in complaint.splitlines()[:-1]]
+    assert code == 2
+    assert [line.partition(": ")[2].partition(" ")[0] for line in told] == ["error:", "error:", "warning:"]
+    assert "spec.managedBy: Forbidden: cannot be changed" in complaint
+    assert "Forbidden: x" not in complaint
+    assert "delete the job and apply it again" in complaint.splitlines()[-1]
+
+
 def test_commands_that_are_proposed_are_about_the_same_run_and_namespace(api, call):
     for namespace in ("default", "team"):
         with suppress(ApiError):

@@ -195,10 +195,15 @@ def test_a_patch_has_what_is_different_and_takes_away_what_was_applied_before(be
     [
         ("kind: Pod\napiVersion: v1\nmetadata: {name: a}\n", r"kind 'Pod' is not for this command"),
         ("kind: GenericJob\napiVersion: v1\nmetadata: {name: a}\n", r"apiVersion of a GenericJob is batch.tensorstack.dev/v1beta1"),
-        ("kind: ConfigMap\napiVersion: v1\nmetadata: {}\n", r"metadata.name is missing"),
-        ("kind: ConfigMap\napiVersion: v1\nmetadata: {name: a, namespace: 5}\n", r":3: error: metadata.namespace: 5 is not the name of"),
-        ("kind: ConfigMap\napiVersion: v1\nmetadata: {name: a, namespace: a/b}\n", r"'a/b' is not the name of a namespace"),
-        ("kind: ConfigMap\napiVersion: v1\nmetadata: {name: a, annotations: 5}\n", r"metadata.annotations: this is not an object"),
+        ("kind: ConfigMap\napiVersion: v1\nmetadata: {}\n", r"metadata.name: is missing"),
+        ("kind: ConfigMap\napiVersion: v1\nmetadata: {name: a, namespace: 5}\n", r":3: error: metadata.namespace: 5 is not text"),
+        ("kind: ConfigMap\napiVersion: v1\nmetadata: {name: a, namespace: a/b}\n", r":3: error: metadata.namespace: a/b: a lowercase"),
+        ("kind: ConfigMap\napiVersion: v1\nmetadata: {name: a, annotations: 5}\n", r"metadata.annotations: 5 is not an object"),
+        (
+            "kind: ConfigMap\napiVersion: v1\nmetadata: {}\n"
+            "---\nkind: GenericJop\napiVersion: batch.tensorstack.dev/v1beta1\nmetadata: {name: a}\n",
+            r"(?s)job.yaml:3: error: metadata.name: is missing.*job.yaml:5: error: kind: .*did you mean GenericJob",
+        ),
         ("a: [1\n", r"job.yaml"),
         ("", r"there is nothing in"),
     ],
