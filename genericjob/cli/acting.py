@@ -1,4 +1,5 @@
-"""`--as`, `--as-uid` and `--as-group`: the user as whom a command acts, for every command that talks to a cluster.
+"""`--cluster`, `--user`, `--as`, `--as-uid` and `--as-group`: other entries of the kubeconfig than those of the context, and the user
+as whom a command acts, for every command that talks to a cluster.
 
 The options are added to all of these commands at once, and what they say is kept here until the
 command asks for its server.
@@ -17,11 +18,14 @@ class Acting:
     """What the options of the command that is being run say."""
 
     chosen = Impersonation()
+    cluster = user = ""
+    """Entries of the kubeconfig in the place of those that the context names."""
 
     @classmethod
     def options(cls) -> list[tuple[str, str]]:
         """Return the options that were given, for commands that are proposed."""
-        given = [("--as", cls.chosen.user), ("--as-uid", cls.chosen.uid), *(("--as-group", group) for group in cls.chosen.groups)]
+        entries = [("--cluster", cls.cluster), ("--user", cls.user)]
+        given = [*entries, ("--as", cls.chosen.user), ("--as-uid", cls.chosen.uid), *(("--as-group", group) for group in cls.chosen.groups)]
         return [(name, value) for name, value in given if value]
 
 
@@ -30,6 +34,20 @@ def _given(value: str | None) -> str:
         # An empty value mostly is a variable of a shell that is not set, and would act with all rights of the user.
         raise typer.BadParameter("it is empty: leave the option out to act as yourself")
     return value or ""
+
+
+def _entry(value: str | None) -> str:
+    if value == "":
+        raise typer.BadParameter("it is empty: leave the option out for the one of the context")
+    return value or ""
+
+
+def _cluster(value: str | None) -> None:
+    Acting.cluster = _entry(value)
+
+
+def _user(value: str | None) -> None:
+    Acting.user = _entry(value)
 
 
 def _as_user(value: str | None) -> None:
@@ -44,6 +62,16 @@ def _as_groups(value: list[str] | None) -> None:
     Acting.chosen = replace(Acting.chosen, groups=tuple(_given(group) for group in value or ()))
 
 
+Cluster = Annotated[
+    str | None,
+    typer.Option(
+        "--cluster", metavar="NAME", help="Cluster of the kubeconfig. Default: the context's.", callback=_cluster, expose_value=False
+    ),
+]
+User = Annotated[
+    str | None,
+    typer.Option("--user", metavar="NAME", help="User of the kubeconfig. Default: the context's.", callback=_user, expose_value=False),
+]
 As = Annotated[
     str | None, typer.Option("--as", metavar="USER", help="Act as this user, as far as you may.", callback=_as_user, expose_value=False)
 ]
@@ -56,7 +84,7 @@ AsGroup = Annotated[
 ]
 
 
-def _acting(as_user: As = None, as_uid: AsUid = None, as_group: AsGroup = None) -> None:
+def _acting(cluster: Cluster = None, user: User = None, as_user: As = None, as_uid: AsUid = None, as_group: AsGroup = None) -> None:
     """Stand for the commands that have these options."""
 
 

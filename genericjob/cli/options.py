@@ -118,11 +118,14 @@ def target(kubeconfig: str = "", context: str = "", namespace: str | None = None
     if run is None:
         credentials = _credentials(kubeconfig, context)
         found = credentials.current
-        there, where = found.namespace, f"context {found.context}" if found.context else found.source
+        place = f"cluster {Acting.cluster}" if Acting.cluster else f"context {found.context}" if found.context else found.source
+        there, where = found.namespace, place
         given = [("--kubeconfig", kubeconfig), ("--context", context), *Acting.options()]
     else:
         if kubeconfig or context or Acting.options():
-            raise CommandError("--run names a run on this machine, --kubeconfig, --context and --as a cluster: choose one", BAD_INPUT)
+            raise CommandError(
+                "--run names a run on this machine, --kubeconfig, --context, --cluster, --user and --as a cluster: choose one", BAD_INPUT
+            )
         try:
             reached = runs.reach(run)
         except runs.RunError as error:
@@ -138,7 +141,7 @@ def target(kubeconfig: str = "", context: str = "", namespace: str | None = None
 def _credentials(kubeconfig: str, context: str) -> Credentials:
     """A cluster; where none is configured at all and a run is going on, that one may have been meant."""
     try:
-        return access.find(kubeconfig, context, impersonate=Acting.chosen)
+        return access.find(kubeconfig, context, cluster=Acting.cluster, user=Acting.user, impersonate=Acting.chosen)
     except ApiError as error:
         going_on = [] if kubeconfig or context else _runs()
         if not going_on:

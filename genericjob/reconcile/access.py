@@ -137,18 +137,26 @@ class Credentials:
             self._access = found
 
 
-def find(kubeconfig: str = "", context: str = "", *, impersonate: Impersonation = NOBODY_ELSE, pod_first: bool = False) -> Credentials:
+def find(
+    kubeconfig: str = "",
+    context: str = "",
+    *,
+    cluster: str = "",
+    user: str = "",
+    impersonate: Impersonation = NOBODY_ELSE,
+    pod_first: bool = False,
+) -> Credentials:
     """Return the configuration that kubectl would take.
 
     That is the file of the option, else $KUBECONFIG, else ~/.kube/config, else the service account of
     the pod. Files that choose no context count as absent. With `pod_first` the service account comes
-    before files that no option names.
+    before files that no option names. `cluster` and `user` take the place of those of the context.
     """
     paths = kubeconfigs.files(kubeconfig)
-    named = bool(kubeconfig or context)
+    named = bool(kubeconfig or context or cluster or user)
     if not named and in_a_pod() and (pod_first or not kubeconfigs.read(paths).current_context):
         return in_cluster(impersonate=impersonate)
-    return from_kubeconfig(paths, context, impersonate=impersonate)
+    return from_kubeconfig(paths, context, cluster=cluster, user=user, impersonate=impersonate)
 
 
 def in_a_pod() -> bool:
@@ -184,7 +192,9 @@ def in_cluster(mounted: Path | None = None, *, impersonate: Impersonation = NOBO
     return Credentials(load, max_age=MOUNTED_TOKEN_AGE)
 
 
-def from_kubeconfig(path: str | Sequence[str], context: str = "", *, impersonate: Impersonation = NOBODY_ELSE) -> Credentials:
+def from_kubeconfig(
+    path: str | Sequence[str], context: str = "", *, cluster: str = "", user: str = "", impersonate: Impersonation = NOBODY_ELSE
+) -> Credentials:
     """Return a context of a kubeconfig, or of several that are merged; `impersonate` overrides its user's entry."""
     paths = [path] if isinstance(path, str) else path
 
@@ -193,10 +203,10 @@ def from_kubeconfig(path: str | Sequence[str], context: str = "", *, impersonate
         if not content.files:
             raise unusable(f"there is no kubeconfig at {os.pathsep.join(paths)!r}: name one with --kubeconfig or $KUBECONFIG")
         nonlocal context
-        choice = content.choose(context)
+        choice = content.choose(context, cluster=cluster, user=user)
         context = choice.name  # from now on: what becomes the current context later is meant for other processes
-        user = choice.user
-        configured = Impersonation(user.as_user, user.as_uid, user.as_groups, user.as_user_extra)
+        entry = choice.user
+        configured = Impersonation(entry.as_user, entry.as_uid, entry.as_groups, entry.as_user_extra)
         access = _access(choice.cluster, lambda: login(choice), configured.overridden_by(impersonate), choice.source)
         # In a pod its namespace is the default, even for another cluster: kubectl does so.
         namespace = choice.namespace or (pod_namespace() if in_a_pod() else "")

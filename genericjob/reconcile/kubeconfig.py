@@ -16,8 +16,9 @@ from typing import Any, TypeVar
 
 import msgspec
 import yaml
+from msgspec import structs
 
-from .errors import sentence, unusable
+from .errors import ApiError, sentence, unusable
 from .structs import converter
 
 
@@ -118,21 +119,34 @@ class Kubeconfig:
         """Where this was read, for messages."""
         return f"kubeconfig {os.pathsep.join(self.files)}"
 
-    def choose(self, context: str = "") -> Choice:
-        """Return a context, or the current one. What it names must exist: kubectl would continue as an anonymous user."""
+    def choose(self, context: str = "", *, cluster: str = "", user: str = "") -> Choice:
+        """Return a context, or the current one, perhaps with another cluster or user.
+
+        What it names must exist: kubectl would continue as an anonymous user.
+        """
         wanted = context or self.current_context
-        if ("context", wanted) not in self.entries:
-            known = ", ".join(name for kind, name in self.entries if kind == "context") or "none"
-            problem = f"there is no context {wanted!r}" if wanted else "no context is chosen"
-            raise unusable(f"{problem} in the {self.source}; it has: {known}")
-        chosen = self._entry(Context, wanted)
+        for kind, name in (("cluster", cluster), ("user", user)):
+            if name and (kind, name) not in self.entries:
+                raise self._absent(kind, name)
+        if wanted or not cluster:
+            if ("context", wanted) not in self.entries:
+                raise self._absent("context", wanted)
+            chosen = self._entry(Context, wanted)
+        else:
+            chosen = Context()
+        chosen = structs.replace(chosen, cluster=cluster or chosen.cluster, user=user or chosen.user)
         for kind, name in ("cluster", chosen.cluster), ("user", chosen.user):
             if name and (kind, name) not in self.entries:
                 raise unusable(f"the context {wanted!r} of the {self.source} names a {kind} {name!r} that is not there")
         if not chosen.cluster:
             raise unusable(f"the context {wanted!r} of the {self.source} names no cluster")
-        user = self._entry(User, chosen.user) if chosen.user else User()
-        return Choice(wanted, chosen.namespace, self._entry(Cluster, chosen.cluster), user, chosen.user, self.source)
+        login = self._entry(User, chosen.user) if chosen.user else User()
+        return Choice(wanted, chosen.namespace, self._entry(Cluster, chosen.cluster), login, chosen.user, self.source)
+
+    def _absent(self, wanted: str, name: str) -> ApiError:
+        known = ", ".join(name for kind, name in self.entries if kind == wanted) or "none"
+        problem = f"there is no {wanted} {name!r}" if name else f"no {wanted} is chosen"
+        return unusable(f"{problem} in the {self.source}; it has: {known}")
 
     def _entry(self, wanted: type[E], name: str) -> E:
         """Return an entry with the types that kubectl expects, and with absolute paths."""

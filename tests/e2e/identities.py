@@ -62,6 +62,11 @@ class Case:
 ME = f"one/default Bearer {SECRET}-1"
 HOME_FILE = "home/.kube/config"
 
+BOTH = config() | {
+    "clusters": [*config()["clusters"], {**config(TWO)["clusters"][0], "name": "two"}],
+    "users": [*config()["users"], {"name": "two", "user": {"token": "s3cret-2"}}],
+}
+
 ORDER = [
     Case("the option wins", "two/default Bearer s3cret-2",
          {"config": config(), "other": config(TWO, token="s3cret-2")}, args=("--kubeconfig", "HERE/other")),
@@ -89,10 +94,16 @@ ORDER = [
     Case("in a pod, the namespace of the option", f"pod/team Bearer {TOKEN_OF_THE_POD}", {}, {}, args=("-n", "team"), pod=True),
     Case("the namespace of the context", "one/team Bearer s3cret-1", {"config": config(context={"namespace": "team"})}),
     Case("another context", "two/default Bearer s3cret-2",
-         {"config": config() | {"contexts": [*config()["contexts"], {"name": "other", "context": {"cluster": "two", "user": "two"}}],
-                                "clusters": [*config()["clusters"], {**config(TWO)["clusters"][0], "name": "two"}],
-                                "users": [*config()["users"], {"name": "two", "user": {"token": "s3cret-2"}}]}},
+         {"config": BOTH | {"contexts": [*config()["contexts"], {"name": "other", "context": {"cluster": "two", "user": "two"}}]}},
          args=("--context", "other")),
+    Case("another cluster", "two/default Bearer s3cret-1", {"config": BOTH}, args=("--cluster", "two")),
+    Case("another user", "one/default Bearer s3cret-2", {"config": BOTH}, args=("--user", "two")),
+    Case("another cluster and user without a context", "two/default Bearer s3cret-2", {"config": BOTH | {"current-context": ""}},
+         args=("--cluster", "two", "--user", "two")),
+    Case("in a pod, another cluster and user", f"two/{NAMESPACE_OF_THE_POD} Bearer s3cret-2", {"config": BOTH},
+         args=("--cluster", "two", "--user", "two"), pod=True),
+    Case("an option names a cluster that does not exist", NOTHING, args=("--cluster", "ghost")),
+    Case("an option names a user that does not exist", NOTHING, args=("--user", "ghost")),
     Case("a context that does not exist", NOTHING, args=("--context", "other")),
     Case("a user that does not exist", NOTHING, {"config": config(context={"user": "ghost"})}),
     Case("a cluster that does not exist", "plain/default", {"config": config(context={"cluster": "ghost"})}, ours=NOTHING),

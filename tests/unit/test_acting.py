@@ -1,4 +1,4 @@
-"""`--as`, `--as-uid` and `--as-group` of commands, and as whom commands in containers are run."""
+"""`--cluster`, `--user`, `--as`, `--as-uid` and `--as-group` of commands, and as whom commands in containers are run."""
 
 import logging
 
@@ -23,6 +23,8 @@ OPTIONS = ("--as", "bob", "--as-uid", "7", "--as-group", "a b", "--as-group", "c
 @pytest.fixture(autouse=True)
 def nobody(monkeypatch):
     monkeypatch.setattr(Acting, "chosen", Impersonation())
+    monkeypatch.setattr(Acting, "cluster", "")
+    monkeypatch.setattr(Acting, "user", "")
 
 
 @pytest.fixture
@@ -80,7 +82,28 @@ def test_commands_that_are_proposed_are_of_the_same_user(reach):
     assert "`genericjob get --as bob --as-uid 7 --as-group 'a b' --as-group c` lists those that exist" in told
 
 
-@pytest.mark.parametrize("option", ["--as", "--as-uid", "--as-group"])
+def test_other_entries_of_the_kubeconfig_than_those_of_the_context(tmp_path, monkeypatch):
+    """The server of one context, the user of another, and the namespace of the current one."""
+    listed = answer(200, {"metadata": {}, "items": []})
+    with ScriptedServer() as first, ScriptedServer(listed, listed) as second:
+        names = {"first": first, "second": second}
+        config = {
+            "current-context": "first",
+            "contexts": [{"name": "first", "context": {"cluster": "first", "user": "first", "namespace": "team"}}],
+            "clusters": [{"name": name, "cluster": {"server": f"http://127.0.0.1:{server.port}"}} for name, server in names.items()],
+            "users": [{"name": name, "user": {"as": f"user of {name}"}} for name in names],
+        }
+        (tmp_path / "config").write_text(yaml.safe_dump(config))
+        monkeypatch.setenv("KUBECONFIG", str(tmp_path / "config"))
+        assert genericjob("get", "--cluster", "second", "--user", "second").err == "There are no jobs in namespace team (cluster second).\n"
+        (tmp_path / "config").write_text(yaml.safe_dump(config | {"current-context": ""}))
+        assert genericjob("get", "--cluster", "second").err == "There are no jobs in namespace default (cluster second).\n"
+        assert "there is no cluster 'third' in the kubeconfig" in genericjob("get", "--cluster", "third").err
+        assert "there is no user 'third' in the kubeconfig" in genericjob("get", "--user", "third").err
+    assert (first.requests, [*map(identity, second.requests)]) == ([], [["User: user of second"], []])
+
+
+@pytest.mark.parametrize("option", ["--cluster", "--user", "--as", "--as-uid", "--as-group"])
 def test_an_empty_user_is_mostly_a_variable_that_is_not_set(reach, option):
     with ScriptedServer() as server:
         reach(server)
