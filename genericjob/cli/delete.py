@@ -12,7 +12,7 @@ from genericjob.reconcile.errors import ApiError
 
 from .failures import BAD_INPUT, TIMED_OUT, CommandError
 from .following import Contact, life_of
-from .jobs import JOBS, Job, MissingError, complete, everything, find, key_of, missing
+from .jobs import JOBS, Job, MissingError, complete, everything, find, key_of, known_jobs, missing
 from .options import Context, Kubeconfig, Local, Namespace, Target, target
 from .several import Several
 from .text import say
@@ -74,7 +74,7 @@ def _named(where: Target, names: list[str], several: Several, *, ignore: bool) -
     found = []
     for name in names:
         with several.each(), suppress(*[MissingError] if ignore else []):
-            found.append(find(where, name))
+            found.append(find(where, name, pods=False))
     return found
 
 
@@ -86,7 +86,7 @@ def _delete(where: Target, job: Job, propagation: Propagation) -> Job:
     except ApiError as error:
         if not error.not_found:
             raise
-        raise MissingError(missing(where, key.name)) from None
+        raise MissingError(missing(where, key.name, known_jobs(where))) from None
     say(f"{key.name} deleted")
     return job
 

@@ -12,7 +12,7 @@ from genericjob.reconcile.resources import RAW_PODS, Key
 from .failures import BAD_INPUT, TIMED_OUT, CommandError
 from .following import Contact, follow
 from .get import why
-from .jobs import JOBS, Job, Name, find, key_of, status_of, whole
+from .jobs import JOBS, Job, Name, find, key_of, rank_of_pod, status_of, whole
 from .options import Context, Kubeconfig, Local, Namespace, Target, interactive, target
 from .ranks import Pod, Rank, Types, belongs, complete_ranks, containers_of, one_rank, pods_of, ranks_of
 from .text import say
@@ -53,7 +53,7 @@ def execute(
         raise CommandError("what is to be run? write it behind two dashes: genericjob exec NAME --rank worker-0 -- COMMAND", BAD_INPUT)
     where = target(kubeconfig, context, namespace, run)
     job = whole(find(where, name))
-    chosen = one_rank(job, pods_of(where, job), types or [], rank)
+    chosen = one_rank(job, pods_of(where, job), types or [], rank or rank_of_pod(job, name))
     raise typer.Exit(enter(where, chosen, container, command, stdin=stdin, terminal=terminal))
 
 

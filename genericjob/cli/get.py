@@ -67,8 +67,7 @@ def _show_named(where: Target, names: Sequence[str], printer: "Printer") -> None
 
 
 def _watch(where: Target, names: Sequence[str], printer: "Printer", *, everywhere: bool, selector: str) -> None:
-    for name in names:
-        find(where, name)
+    names = [key_of(find(where, name)).name for name in names]
     place = "" if everywhere else where.namespace
     fields = f"metadata.name={names[0]}" if len(names) == 1 else ""
     first: list[Job] | None = []

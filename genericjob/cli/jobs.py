@@ -1,5 +1,6 @@
 """Jobs as the commands look for them: by name, whole, with the names of others where there is none."""
 
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from difflib import get_close_matches
@@ -36,6 +37,8 @@ def _salvage(lost: Unreadable, data: bytes) -> dict[str, Any]:
 JOBS = replace(raw(names.GROUP, names.VERSION, names.PLURAL, names.KIND), salvage=_salvage)
 PREFIXES = ("gj", names.KIND.lower(), names.PLURAL, f"{names.PLURAL}.{names.GROUP}", f"{names.KIND.lower()}.{names.GROUP}")
 """How kubectl's users call the kind before a slash."""
+POD_PREFIXES = ("po", "pod", "pods")
+"""How kubectl's users call a pod."""
 NEAR = 3
 """How many names are proposed in the place of a wrong one."""
 MOST_PROPOSED = 500
@@ -53,7 +56,8 @@ def complete(ctx: typer.Context, incomplete: str) -> list[str]:
     """Names of jobs that begin as what was typed, for a shell: without them if anything is in the way."""
     kind, slash, begun = incomplete.rpartition("/")
     try:
-        return [f"{kind}{slash}{name}" for name in _known(target_of(ctx)) if name.startswith(begun)]
+        names = [job["metadata"]["name"] for job in known_jobs(target_of(ctx)) or ()]
+        return [f"{kind}{slash}{name}" for name in names if name.startswith(begun)]
     except (ApiError, CommandError, OSError):
         return []
 
@@ -73,37 +77,58 @@ def plain(name: str) -> str:
     return rest if slash and kind.lower() in PREFIXES else name
 
 
-def find(where: Target, name: str) -> Job:
-    """A job of that name; says which others there are if there is none."""
-    try:
-        return where.api.get(JOBS, where.key(_given(plain(name))))
-    except ApiError as error:
-        if error.not_found and error.reason == "NotFound" and NO_DEFINITION not in error.message:
-            raise MissingError(missing(where, plain(name))) from None
-        raise
-
-
-def _given(name: str) -> str:
+def find(where: Target, name: str, *, pods: bool = True) -> Job:
+    """Return the job of that name or, with `pods`, the one that has a pod of that name; says which others there are if there is none."""
+    kind, slash, rest = (name := plain(name)).partition("/")
     if not name:
         raise CommandError("the name of the job is empty", 2)
-    return name
-
-
-def missing(where: Target, name: str) -> str:
-    """That there is no job of that name, and what may have been meant."""
-    told = f"there is no job {name} in namespace {where.namespace} ({where.where})"
+    pod = slash and kind.lower() in POD_PREFIXES
     try:
-        known = _known(where)
+        if not pod:
+            return where.api.get(JOBS, where.key(name))
+    except ApiError as error:
+        if not (error.not_found and error.reason == "NotFound" and NO_DEFINITION not in error.message):
+            raise
+    name = rest if pod else name
+    known = known_jobs(where)
+    job = next((each for each in known or () if rank_of_pod(each, name)), None)
+    if job is None:
+        raise MissingError(missing(where, name, known))
+    owner = key_of(job).name
+    if not pods:
+        raise MissingError(f"{name} is a pod of the job {owner}: name the job if all of it is meant")
+    say(f"genericjob: {name} is a pod of the job {owner}", err=True)
+    return job
+
+
+def rank_of_pod(job: Job, name: str) -> str:
+    """Return the rank whose pod has this name: `worker-0`; empty if no pod of the job has it."""
+    begun, name = f"{job['metadata']['name']}-", name.rpartition("/")[2]
+    if not name.startswith(begun):
+        return ""
+    type, _, number = name.removeprefix(begun).rpartition("-")
+    of_type = next((each for each in specs_of(job) if each.get("type") == type), None)
+    there = of_type is not None and number.isdecimal() and int(number) < of_type.get("replicas", 1)
+    return f"{type}-{number}" if there else ""
+
+
+def known_jobs(where: Target) -> Sequence[Job] | None:
+    """Return the jobs that may have been meant, not all of very many; None if they cannot be listed."""
+    try:
+        return where.api.list(JOBS, where.namespace, limit=MOST_PROPOSED).items
     except ApiError:
+        return None
+
+
+def missing(where: Target, name: str, jobs: Sequence[Job] | None) -> str:
+    """Say that there is no job of that name, and which of those that there are may have been meant."""
+    told = f"there is no job {name} in namespace {where.namespace} ({where.where})"
+    if jobs is None:
         return told
-    if not known:
+    if not jobs:
         return f"{told}: it has no jobs at all"
-    near = get_close_matches(name, known, NEAR)
+    near = get_close_matches(name, [each["metadata"]["name"] for each in jobs], NEAR)
     return f"{told}: did you mean {' or '.join(near)}?" if near else f"{told}: `{where.command('get')}` lists those that exist"
-
-
-def _known(where: Target) -> list[str]:
-    return [each["metadata"]["name"] for each in where.api.list(JOBS, where.namespace, limit=MOST_PROPOSED).items]
 
 
 def everything(where: Target, *, everywhere: bool = False, labels: str = "") -> tuple[list[Job], str]:

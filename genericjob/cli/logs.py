@@ -21,7 +21,7 @@ from genericjob.reconcile.resources import RAW_PODS
 from .failures import BAD_INPUT, CommandError
 from .following import LISTEN, Contact, Happening, Newsroom, follow, life_of
 from .get import why
-from .jobs import JOBS, Job, Name, find, key_of, status_of
+from .jobs import JOBS, Job, Name, find, key_of, rank_of_pod, status_of
 from .loglines import Line, Source, labelled, lines_of, sources_of
 from .merged_logs import MAX_OPEN, merged
 from .options import Context, Kubeconfig, Local, Namespace, Target, target
@@ -68,7 +68,7 @@ def logs(
     """
     where = target(kubeconfig, context, namespace, run)
     job = find(where, name)
-    ranks = chosen(ranks_of(job, pods_of(where, job)), types or [], rank)
+    ranks = chosen(ranks_of(job, pods_of(where, job)), types or [], rank or rank_of_pod(job, name))
     if container:
         _check_container(job, ranks, container)
     printer = _Printer(ranks, prefix=prefix, timestamps=timestamps)

@@ -44,7 +44,7 @@ def complete_ranks(ctx: typer.Context, incomplete: str) -> list[str]:
 def _replicas(ctx: typer.Context) -> dict[str, int]:
     name = ctx.params.get("name") or next(iter(ctx.args), "")  # before an option without its value words are not understood yet
     try:
-        job = find(target_of(ctx), name)
+        job = find(target_of(ctx), name, pods=False)
     except (ApiError, CommandError, OSError):
         return {}
     return {part["type"]: part.get("replicas", 1) for part in specs_of(job)}

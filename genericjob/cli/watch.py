@@ -12,7 +12,7 @@ from genericjob.reconcile.resources import RAW_PODS
 
 from .following import Contact, Happening, Newsroom, follow, life_of
 from .get import why
-from .jobs import JOBS, Job, Name, find, key_of, status_of
+from .jobs import JOBS, Job, Name, find, key_of, rank_of_pod, status_of
 from .options import Context, Kubeconfig, Local, Namespace, Target, target
 from .ranks import Pod, Rank, Ranks, Types, belongs, chosen, counted, ranks_of, table_of
 from .tables import OF_PHASE, age, colourful, live, moment, now
@@ -40,6 +40,7 @@ def watch(
     """
     where = target(kubeconfig, context, namespace, run)
     job = find(where, name)
+    rank = rank or rank_of_pod(job, name)
     chosen(ranks_of(job, {}), types or [], rank)
     raise typer.Exit(_Watching(where, job, types or [], rank).go())
 

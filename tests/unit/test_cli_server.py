@@ -223,6 +223,28 @@ def test_a_name_that_is_nearly_right_in_a_run(api, call):
     assert call("exec", "--run", "-", "trian", "--", "true") == (1, "", message)
 
 
+@pytest.mark.parametrize("name", ["train-worker-1", "pod/train-worker-1", "gj/train-worker-1"])
+def test_the_name_of_a_pod_is_understood_as_that_of_its_job(api, call, name):
+    made = api.create(JOBS, a_job(), "default").object
+    start(api, made, 0)
+    start(api, made, 1)
+    note = "genericjob: train-worker-1 is a pod of the job train\n"
+    assert call("get", "--run", "-", name, "-o", "name") == (0, "genericjob.batch.tensorstack.dev/train\n", note)
+    assert call("pause", "--run", "-", name, "--no-wait") == (0, "train is being paused\n", note)
+    code, out, complaint = call("logs", "--run", "-", name)  # of this rank alone
+    assert (code, out, complaint) == (0, "", note)
+    code, out, complaint = call("delete", "--run", "-", name)  # all of the job may not have been meant
+    assert (code, out) == (1, "")
+    assert complaint == "genericjob: train-worker-1 is a pod of the job train: name the job if all of it is meant\n"
+
+
+@pytest.mark.parametrize("name", ["train-worker-2", "train-chief-0", "pod/train", "train-worker-x"])
+def test_a_name_that_no_pod_of_a_job_can_have_is_not(api, call, name):
+    api.create(JOBS, a_job(), "default")
+    code, _, complaint = call("get", "--run", "-", name)
+    assert (code, "there is no job" in complaint) == (1, True)
+
+
 def test_pause_resume_and_debug_turn_switches_and_nothing_else(api, call):
     api.create(JOBS, a_job(runMode={"pause": {"enabled": False, "resumeSpecs": [{"type": "worker"}]}}), "default")
 
@@ -381,9 +403,29 @@ def test_a_run_that_ends_while_a_job_is_waited_for(served, call):
 
 @pytest.fixture
 def impatient(monkeypatch):
-    """What takes seconds otherwise, at once."""
+    """What takes seconds otherwise, in an instant, but not so soon that an answer on its way is overtaken."""
     monkeypatch.setattr(following, "RETRY", 0.01)
-    monkeypatch.setattr(following, "REPORT_AFTER_S", 0.0)
+    monkeypatch.setattr(following, "REPORT_AFTER_S", 0.2)
+
+
+@pytest.fixture
+def vanishing(served, monkeypatch):
+    """`vanishing(2)`: the kubeconfig of a server that goes away as soon as it has been asked for two watches."""
+    api, server = served
+
+    def until(watches):
+        opened, watch = count(1), api.watch
+
+        def watched(*words, **options):
+            found = watch(*words, **options)
+            if next(opened) == watches:
+                threading.Thread(target=server.stop).start()
+            return found
+
+        monkeypatch.setattr(api, "watch", watched)
+        return str(runs.find("hello"))
+
+    return until
 
 
 LOST = "genericjob: cannot reach the server, trying again: "
@@ -392,35 +434,30 @@ LOST = "genericjob: cannot reach the server, trying again: "
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (("wait", "train"), "genericjob: train is not over after 1 s, and the server has not answered for the last "),
-        (("pause", "train"), "genericjob: train is not paused after 1 s, and the server has not answered for the last "),
+        (("wait", "train"), "genericjob: train is not over after 2 s, and the server has not answered for the last "),
+        (("pause", "train"), "genericjob: train is not paused after 2 s, and the server has not answered for the last "),
     ],
     ids=str,
 )
-def test_a_time_out_says_that_the_server_was_away(served, call, impatient, words, told):
-    api, server = served
+def test_a_time_out_says_that_the_server_was_away(vanishing, api, call, impatient, words, told):
     api.create(JOBS, a_job(), "default")
-    timer = threading.Timer(0.4, server.stop)
-    timer.start()
-    code, out, complaint = call(*words, "--kubeconfig", str(runs.find("hello")), "--timeout", "1s")
-    timer.join()
+    code, out, complaint = call(*words, "--kubeconfig", vanishing(1), "--timeout", "2s")
     lost, ended = complaint.splitlines()
     assert (code, out, lost[: len(LOST)], ended[: len(told)]) == (3, "", LOST, told)
 
 
-@pytest.mark.parametrize("words", [("watch", "train"), ("logs", "-f", "train"), ("get", "-w"), ("wait", "train")], ids=str)
-def test_a_server_that_is_away_is_reported_once_while_it_is_followed(served, call, impatient, monkeypatch, words):
-    monkeypatch.setattr(following, "OUTAGE", 0.3)
-    api, server = served
+@pytest.mark.parametrize(
+    ("words", "watches"), [(("watch", "train"), 2), (("logs", "-f", "train"), 2), (("get", "-w"), 1), (("wait", "train"), 1)], ids=str
+)
+def test_a_server_that_is_away_is_reported_once_while_it_is_followed(vanishing, api, call, impatient, monkeypatch, words, watches):
+    monkeypatch.setattr(following, "OUTAGE", 0.6)
     api.create(JOBS, a_job(), "default")
-    timer = threading.Timer(0.4, server.stop)
-    timer.start()
-    code, _, complaint = call(*words, "--kubeconfig", str(runs.find("hello")))
-    timer.join()
+    code, _, complaint = call(*words, "--kubeconfig", vanishing(watches))
     assert (code, complaint.count(LOST), complaint.count("\n")) == (1, 1, 2)
 
 
-def test_contact_that_is_lost_and_found_again_is_reported(capsys, impatient):
+def test_contact_that_is_lost_and_found_again_is_reported(capsys, monkeypatch):
+    monkeypatch.setattr(following, "REPORT_AFTER_S", 0.0)
     contact = following.Contact()
     assert (contact.lost, str(contact)) == (False, "")
     for _ in range(3):
