@@ -7,15 +7,19 @@ import msgspec
 import typer
 
 from genericjob.api import names
+from genericjob.reconcile.api import Api
 from genericjob.reconcile.errors import NO_ANSWER, ApiError
 from genericjob.reconcile.http import HttpApi, Throttling, Timeouts
 from genericjob.reconcile.resources import LEASES, Key
 
+from .jobs import JOBS, Job, key_of, status_of
+from .main import HOW_TO_INSTALL
 from .options import HOME, LEASE, Context, Kubeconfig, Local, Namespace, lease_name, target
 from .tables import age, moment, now
 from .text import one_line, say
 
 ROUND_TRIPS = 5
+NOTHING_ALLOWED = "nothing"
 RIGHTS = (
     ("list", names.GROUP, names.PLURAL, "", "list jobs"),
     ("create", names.GROUP, names.PLURAL, "", "create them"),
@@ -26,7 +30,10 @@ RIGHTS = (
     ("create", "", "pods", "exec", "run commands in pods"),
 )
 """What the commands need: verb, group, resource, subresource, and in words."""
-HOW_TO_INSTALL = "python -m genericjob.api | kubectl apply --server-side -f -"
+MOST_JOBS = 500
+"""Jobs by whose status it is seen whether a controller works."""
+SEEN_WITHIN_S = 10.0
+"""Seconds in which a controller that works has seen a new job."""
 PATIENCE = 10.0
 """Seconds that a person waits for an answer before wondering."""
 
@@ -36,12 +43,12 @@ def check(kubeconfig: Kubeconfig = "", context: Context = "", namespace: Namespa
 
     Also whether jobs can be made there, whether a controller runs them, and what you may do in the namespace.
 
-    Exit code 1 when the cluster cannot be reached, or does not know jobs.
+    Exit code 1 when the cluster cannot be reached, does not know jobs, or lets you do nothing with them.
     """
     where = target(kubeconfig, context, namespace, run)
     credentials, found = where.credentials, where.credentials.current
     api = HttpApi(credentials, timeouts=Timeouts(read=PATIENCE, write=PATIENCE), throttling=Throttling(tries=0))
-    missing = False
+    failed = False
     for title, text in (
         ("Server", found.url),
         ("Found in", found.described),
@@ -54,8 +61,8 @@ def check(kubeconfig: Kubeconfig = "", context: Context = "", namespace: Namespa
         ("Round trip", f"{_round_trip(api) * 1000:.1f} ms (best of {ROUND_TRIPS})"),
     ):
         say(f"{title:<11} {one_line(text)}")
-        missing = missing or text.endswith(HOW_TO_INSTALL)
-    if missing:
+        failed = failed or text.endswith(HOW_TO_INSTALL) or text.startswith(f"{NOTHING_ALLOWED};")
+    if failed:
         raise typer.Exit(1)
 
 
@@ -101,31 +108,60 @@ def _kind(api: HttpApi) -> str:
     return f"{names.PLURAL}.{names.GROUP} {names.VERSION}" + ("" if names.PLURAL in known else " is not among those the server knows")
 
 
-def _controller(api: HttpApi, namespace: str) -> str:
-    """Say who runs the jobs of a namespace: the cluster-wide controller, or one that watches this namespace only."""
+def _controller(api: Api, namespace: str) -> str:
+    """Say who runs the jobs of a namespace: the cluster-wide controller, or one that watches this namespace only.
+
+    A controller that runs without --leader-elect holds no lease: what it has done to jobs shows whether there is one.
+    """
     leads, everywhere = _leader(api, LEASE)
-    if not leads:
-        leads, here = _leader(api, lease_name([namespace]))
-        if leads:
-            return f"{here}, in namespace {namespace} only"
-    return everywhere
+    if leads:
+        return everywhere
+    leads, here = _leader(api, lease_name([namespace]))
+    if leads:
+        return f"{here}, in namespace {namespace} only"
+    return f"{_seen_by_its_work(api, namespace)}; {everywhere}"
 
 
-def _leader(api: HttpApi, name: str) -> tuple[bool, str]:
+def _leader(api: Api, name: str) -> tuple[bool, str]:
     """Return whether a controller holds this lease, and that in words."""
     place = f"the lease {HOME}/{name}"
     try:
         spec = api.get(LEASES, Key(HOME, name)).get("spec") or {}
     except ApiError as error:
         if error.not_found:
-            return False, f"nobody has {place}; a controller that runs without --leader-elect needs none"
-        return False, f"unknown: you may not read {place}" if error.refused else f"unknown: {error.message}"
+            return False, f"nobody has {place}, which a controller without --leader-elect does not need"
+        return False, f"you may not read {place}" if error.refused else f"{place} cannot be read: {error.message}"
     renewed, holder = moment(spec.get("renewTime")), spec.get("holderIdentity") or ""
     if not holder or renewed is None:
         return False, f"nobody has {place} now"
     if (now() - renewed).total_seconds() > (spec.get("leaseDurationSeconds") or 0):
         return False, f"{holder} had {place}, and has not renewed it for {age(renewed)}"
     return True, f"{holder} leads"
+
+
+def _seen_by_its_work(api: Api, namespace: str) -> str:
+    """Say whether a controller has seen the jobs of a namespace."""
+    try:
+        jobs = api.list(JOBS, namespace, limit=MOST_JOBS).items
+    except ApiError as error:
+        return "unknown: you may not list jobs" if error.refused else f"unknown: {error.message}"
+    ours = [job for job in jobs if job["spec"].get("managedBy") in (None, names.MANAGER)]
+    if not ours:
+        return f"unknown: in namespace {namespace} there is no job by which to see it"
+    waiting = [job for job in ours if not _is_seen(job)]
+    created = {key_of(job).name: moment(job["metadata"].get("creationTimestamp")) or now() for job in waiting or ours}
+    first, last = min(created, key=lambda name: created[name]), max(created.values())
+    if not waiting:
+        return f"one has seen all {len(ours)} jobs of namespace {namespace}, the newest created {age(last)} ago"
+    if (now() - created[first]).total_seconds() < SEEN_WITHIN_S:
+        return f"unknown: the job {first} is too new"
+    several = f"{len(waiting)} of {len(ours)} jobs of namespace {namespace}"
+    return f"none works: no controller has seen the last change of {several}, among them {first}, created {age(created[first])} ago"
+
+
+def _is_seen(job: Job) -> bool:
+    status = status_of(job)
+    return bool(status.conditions) and status.observed_generation >= job["metadata"].get("generation", 0)
 
 
 def _rights(api: HttpApi, namespace: str) -> str:
@@ -140,7 +176,7 @@ def _rights(api: HttpApi, namespace: str) -> str:
             return "unknown: you may not ask" if error.refused or error.not_found else f"unknown: {error.message}"
         status = answer.get("status")
         may[bool(status.get("allowed")) if isinstance(status, dict) else False].append(words)
-    told, others = ", ".join(may[True]) or "nothing", ", ".join(may[False])
+    told, others = ", ".join(may[True]) or NOTHING_ALLOWED, ", ".join(may[False])
     return f"{told}{f'; not: {others}' if others else ''} (in namespace {namespace})"
 
 

@@ -9,6 +9,8 @@ from typing import NoReturn
 PLUGIN = "kubectl-gj"
 """The name under which kubectl finds this program."""
 NO_DEFINITION = "is its CustomResourceDefinition installed?"
+HOW_TO_INSTALL = "kubectl apply -f manifests/crd"
+"""How the README installs the kind."""
 
 
 def main() -> None:
@@ -47,8 +49,7 @@ def main() -> None:
 
 def _told(error: Exception) -> str:
     message = str(error)
-    install = "; an administrator installs it with: python -m genericjob.api | kubectl apply --server-side -f -"
-    return message + install if NO_DEFINITION in message else message
+    return f"{message}; an administrator installs it with: {HOW_TO_INSTALL}" if NO_DEFINITION in message else message
 
 
 def _placed(error: OSError) -> str:

@@ -390,7 +390,7 @@ def test_who_may_do_nothing_is_told_what_and_check_tells_it_before(gj, plane, sh
     done = gj("get", "--kubeconfig", str(alice), "-n", shop.namespace)
     assert (done.code, 'User "alice" cannot list resource "genericjobs"' in done.err) == (1, True)
     done = gj("check", "--kubeconfig", str(alice))
-    assert "nothing; not: list jobs, create them" in done.out
+    assert (done.code, "nothing; not: list jobs, create them" in done.out) == (1, True)
     done = gj("check")
     assert "genericjobs.batch.tensorstack.dev v1beta1" in done.out
     assert " leads" in done.out

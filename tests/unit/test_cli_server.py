@@ -6,13 +6,14 @@ import sys
 import threading
 from contextlib import suppress
 from itertools import count
+from pathlib import Path
 
 import pytest
 import yaml
 
 from genericjob.api import crd
 from genericjob.cli import following
-from genericjob.cli.main import main
+from genericjob.cli.main import HOW_TO_INSTALL, main
 from genericjob.cli.options import target
 from genericjob.local import runs
 from genericjob.local.arrivals import SECOND
@@ -510,7 +511,7 @@ def test_a_check_fails_where_jobs_are_not_known(api, call):
     api.delete(CUSTOM_RESOURCE_DEFINITIONS, Key("", crd.definition()["metadata"]["name"]))
     code, out, _ = call("check", "--run", "-")
     assert code == 1
-    assert "is not installed: python -m genericjob.api | kubectl apply" in out
+    assert f"is not installed: {HOW_TO_INSTALL}\n" in out
 
 
 def test_what_a_server_takes_although_no_pod_can_come_of_it_is_told(api, call, tmp_path):
@@ -693,7 +694,8 @@ def test_a_cluster_that_does_not_know_our_kind(call, tmp_path):
         code, out, complaint = call("get", "--kubeconfig", kubeconfig_of(server, tmp_path / "config"))
     assert (code, out, complaint.count("\n")) == (1, "", 1)
     assert "is its CustomResourceDefinition installed?" in complaint
-    assert "python -m genericjob.api | kubectl apply --server-side -f -" in complaint
+    assert complaint.endswith(f"{HOW_TO_INSTALL}\n")
+    assert HOW_TO_INSTALL in (Path(__file__).parents[2] / "README.md").read_text()
 
 
 @pytest.mark.parametrize(
