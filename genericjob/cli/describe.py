@@ -1,16 +1,18 @@
 """`genericjob describe`: all that is known of a job, told to a person."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import timedelta
 from itertools import islice
 from typing import Annotated, Any
 
 import typer
 
-from genericjob.api.names import FINAL_PHASES, Reason
+from genericjob.api.names import FINAL_PHASES, PAUSE_PHASES, Reason
 from genericjob.api.status import GenericJobStatus
 
 from .get import why
-from .jobs import Job, Name, find, kinds_of, status_of
+from .jobs import Job, Name, find, kinds_of, specs_of, status_of
 from .options import Context, Kubeconfig, Local, Namespace, target
 from .ranks import Rank, counted, pods_of, ranks_of, table_of
 from .rule_words import named_of, names_one, phases_of
@@ -21,6 +23,10 @@ from .timeline import Moment, history
 INDENT = "  "
 MOST_RANKS, MOST_MOMENTS, MOST_RULES, MOST_NAMED = 50, 40, 3, 5
 """What is shown of a large job, or a long story, unless all of it is asked for."""
+TOGETHER = timedelta(minutes=1)
+"""Time within which the same thing that happens to several ranks is told once."""
+POD_WAITS = " waits: "
+"""What stands between a pod and what it waits for, in the message of a condition."""
 _HOLDS = {
     "Initialized": ("all replicas were created", "not all replicas were created yet"),
     "Running": ("it runs", "it does not run"),
@@ -61,8 +67,9 @@ def described(
     """What to print."""
     status = status_of(job)
     yield from _facts(job, status, colours=colours)
-    yield from _section("Conditions", _conditions(status), colours)
-    yield from _section("Ranks", _ranks(ranks, everything, colours), colours)
+    obstacles = _held_up(ranks) if status.phase not in (*FINAL_PHASES, *PAUSE_PHASES) else {}
+    yield from _section("Conditions", _conditions(status, obstacles), colours)
+    yield from _section("Ranks", _ranks(ranks, everything, colours, obstacles), colours)
     yield from _section("Waits for", waits_for(job, status, ranks, command), colours)
     yield from _section("What happened", _story(moments, everything), colours)
 
@@ -87,8 +94,8 @@ def _facts(job: Job, status: GenericJobStatus, *, colours: bool) -> Iterator[str
         "Restarts": f"{status.restarts}" + (f", {status.job_restarts} of the whole job" if status.job_restarts else ""),
         "Created": f"{meta.get('creationTimestamp')} ({age(moment(meta.get('creationTimestamp')))} ago)",
         "Labels": ", ".join(f"{name}={value}" for name, value in (meta.get("labels") or {}).items()),
-        "Succeeds": _rules(spec.get("successRules"), "when all replicas have succeeded", "have succeeded"),
-        "Fails": _rules(spec.get("failureRules"), "when it cannot succeed any more", "have failed"),
+        "Succeeds": _rules(job, "successRules", "when all replicas have succeeded", "have succeeded"),
+        "Fails": _rules(job, "failureRules", "when it cannot succeed any more", "have failed"),
         "Clean-up": {"Unfinished": "unfinished pods", "All": "all pods"}.get(spec.get("cleanUpPolicy", ""), ""),
         "Deadline": f"{spec['activeDeadlineSeconds']} s" if spec.get("activeDeadlineSeconds") else "",
         "Deleted after": f"{spec['ttlSecondsAfterFinished']} s" if "ttlSecondsAfterFinished" in spec else "",
@@ -110,10 +117,18 @@ def _since(status: GenericJobStatus) -> str:
     return f" after {took}" if status.completion_time else f", {took} since it began"
 
 
-def _rules(rules: list[Mapping[str, list[Any]]] | None, without: str, end: str) -> str:
+def _rules(job: Job, field: str, without: str, end: str) -> str:
+    rules: list[Mapping[str, list[Any]]] = job["spec"].get(field) or []
     if not rules:
         return without
-    told = [" and ".join(named_of(type, items) for type, items in rule.items() if items) or "nobody" for rule in rules]
+    types = {part.get("type") for part in specs_of(job)}
+    told = [
+        " and ".join(
+            f"{named_of(type, items)}{'' if type in types else ' (there is no such type)'}" for type, items in rule.items() if items
+        )
+        or "nobody"
+        for rule in rules
+    ]
     shown = [one_line(each)[:80] for each in told[:5]] + (["…"] if len(told) > 5 else [])
     return f"when {' or '.join(shown)} {end.replace('have', 'has', 1) if all(map(names_one, rules)) else end}"
 
@@ -127,18 +142,36 @@ def _modes(spec: Mapping[str, Any]) -> Iterator[str]:
         yield "suspend"
 
 
-def _conditions(status: GenericJobStatus) -> Iterator[str]:
+def _held_up(ranks: Iterable[Rank]) -> dict[str, list[str]]:
+    """Return why pods do not run, each reason with the labels of its ranks: a hundred ranks mostly wait for the same."""
+    found: dict[str, list[str]] = {}
+    for rank in ranks:
+        if rank.why and rank.phase == "Pending":
+            found.setdefault(rank.why, []).append(rank.label)
+    return found
+
+
+def _named(labels: Sequence[str]) -> str:
+    more = len(labels) - MOST_NAMED
+    return ", ".join(labels[:MOST_NAMED]) + (f" and {more} more ranks" if more > 0 else "")
+
+
+def _conditions(status: GenericJobStatus, obstacles: Mapping[str, object]) -> Iterator[str]:
     table = Table("CONDITION", "SINCE", "WHY")
     for each in status.conditions:
         words = _HOLDS.get(each.type, (f"{each.type} is true", f"{each.type} is {each.status}"))
         holds = each.status == "True"
         if holds or each.reason not in (Reason.NOT_FINISHED, Reason.NOT_PAUSED, Reason.NO_FAILURE):
-            table.add(words[0 if holds else 1], age(each.last_transition_time), f"{each.reason}: {each.message}")
+            pod, waits, _ = each.message.partition(POD_WAITS)
+            message = f"{pod} waits, see below" if waits and obstacles else each.message
+            table.add(words[0 if holds else 1], age(each.last_transition_time), f"{each.reason}: {message}")
     if table:
         yield from table.lines()
 
 
-def _ranks(ranks: list[Rank], everything: bool, colours: bool) -> Iterator[str]:
+def _ranks(ranks: list[Rank], everything: bool, colours: bool, obstacles: Mapping[str, object]) -> Iterator[str]:
+    """Ranks in a table. Of those that wait the reason in a word: the sentence follows below, once."""
+    ranks = [replace(rank, why=rank.why.partition(":")[0]) if rank.why in obstacles else rank for rank in ranks]
     shown = ranks
     if len(ranks) > MOST_RANKS and not everything:
         unusual = [rank for rank in ranks if rank.phase not in ("Running", "Succeeded") or rank.restarts]
@@ -164,19 +197,18 @@ def waits_for(job: Job, status: GenericJobStatus, ranks: list[Rank], command: Ca
         elif status.phase == "Paused":
             yield f"you: `{command('resume ' + job['metadata']['name'])}` lets it go on"
         else:
-            yield from _obstacles(status, ranks)
+            yield from _obstacles(status, _held_up(ranks))
             yield from _successes(job["spec"].get("successRules"), ranks)
 
 
-def _obstacles(status: GenericJobStatus, ranks: list[Rank]) -> Iterator[str]:
+def _obstacles(status: GenericJobStatus, held_up: Mapping[str, Sequence[str]]) -> Iterator[str]:
     """What keeps a job from running as it should."""
-    told = {each.type: each for each in status.conditions}
+    told = {each.type: each.message for each in status.conditions if each.status == "False" or "Pod[" in each.message}
     for type in ("Initialized", "Running"):
-        found = told.get(type)
-        if found and (found.status == "False" or "Pod[" in found.message):  # a pod that is named is one that is waited for
-            yield one_line(found.message)
-    for rank in [rank for rank in ranks if rank.why and rank.phase == "Pending"][:MOST_NAMED]:
-        yield one_line(f"{rank.label}: {rank.why}")
+        if type in told and not (held_up and POD_WAITS in told[type]):  # a pod that is named is one that is waited for
+            yield one_line(told[type])
+    for cause, labels in list(held_up.items())[:MOST_NAMED]:
+        yield one_line(f"{_named(labels)}: {cause}")
 
 
 def _successes(rules: list[Mapping[str, list[Any]]] | None, ranks: list[Rank]) -> Iterator[str]:
@@ -187,11 +219,11 @@ def _successes(rules: list[Mapping[str, list[Any]]] | None, ranks: list[Rank]) -
     possible = [*islice((rule for rule in wanted if rule and all(found - {"Failed"} for found in rule.values())), MOST_RULES + 1)]
     for rule in possible[:MOST_RULES]:
         open = [name for name, found in rule.items() if "Succeeded" not in found]
-        more = f" and {len(open) - MOST_NAMED} more ranks" if len(open) > MOST_NAMED else ""
-        yield f"{', '.join(open[:MOST_NAMED])}{more} to succeed{' (one of several rules)' if len(possible) > 1 else ''}"
+        yield f"{_named(open)} to succeed{' (one of several rules)' if len(possible) > 1 else ''}"
 
 
 def _story(moments: list[Moment], everything: bool) -> Iterator[str]:
+    moments = moments if everything else _together(moments)
     shown = moments if everything else moments[-MOST_MOMENTS:]
     if len(shown) < len(moments):
         yield f"… {len(moments) - len(shown)} earlier, --all shows them"
@@ -200,3 +232,16 @@ def _story(moments: list[Moment], everything: bool) -> Iterator[str]:
         table.add(each.ages, each.who, each.what)
     if table:
         yield from table.lines()
+
+
+def _together(moments: Iterable[Moment]) -> list[Moment]:
+    """The same thing that happened to several ranks at about the same time, told once."""
+    found: list[list[Moment]] = []
+    last: dict[str, list[Moment]] = {}
+    for each in moments:
+        group = last.get(each.what)
+        if group is None or each.at - group[0].at > TOGETHER or each.who in {other.who for other in group}:
+            group = last[each.what] = []
+            found.append(group)
+        group.append(each)
+    return [replace(group[0], who=group[0].who + (f" and {len(group) - 1} more" if len(group) > 1 else "")) for group in found]

@@ -1,5 +1,7 @@
 """Ranks as people see them: put together from status and pods, and chosen by options."""
 
+from datetime import timedelta
+
 import pytest
 
 from genericjob.cli.describe import described
@@ -201,3 +203,43 @@ def test_a_long_story_begins_late():
     assert "… 10 earlier, --all shows them" in text
     assert "number 9\n" not in text
     assert "number 9\n" in told(a_job(), moments=moments, everything=True)
+
+
+SENTENCE = "0/1 nodes are available: 1 Insufficient nvidia.com/gpu."
+
+
+def unschedulable(name):
+    pod = a_pod(name, "Pending")
+    pod["status"]["conditions"] = [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": SENTENCE}]
+    return pod
+
+
+def test_what_many_ranks_wait_for_is_said_once():
+    job, names = a_job("Pending", server=0, worker=16), [f"train-worker-{number}" for number in range(16)]
+    message = f"Pod[train-worker-0] waits: Unschedulable: {SENTENCE} (and 15 more)"
+    waiting = {"type": "Running", "status": "False", "reason": "Unschedulable", "message": message, "lastTransitionTime": THEN}
+    job["status"]["conditions"].append(waiting)
+    text = told(job, *map(unschedulable, names))
+    assert text.count(SENTENCE) == 1
+    assert f"  worker-0, worker-1, worker-2, worker-3, worker-4 and 11 more ranks: Unschedulable: {SENTENCE}\n" in text
+    assert "Unschedulable: Pod[train-worker-0] waits, see below" in text
+    row = next(line for line in text.splitlines() if line.startswith("  worker-7 "))
+    assert row.split()[-1] == "Unschedulable"
+
+
+def test_what_happened_to_many_ranks_at_the_same_time_is_told_once():
+    at = now()
+    moments = [Moment(at, f"worker-{number}", f"FailedScheduling: {SENTENCE}") for number in range(16)]
+    moments += [Moment(at + timedelta(minutes=5), "worker-0", f"FailedScheduling: {SENTENCE}"), Moment(at, "job", "Created 16 pods")]
+    text = told(a_job(), moments=moments).partition("What happened:")[2]
+    assert text.count(SENTENCE) == 2
+    assert "worker-0 and 15 more" in text
+    assert told(a_job(), moments=moments, everything=True).count(SENTENCE) == 17
+
+
+def test_a_rule_about_a_type_that_does_not_exist_is_marked():
+    job = a_job()
+    job["spec"] |= {"successRules": [{"chief": [0]}, {"worker": [0]}], "failureRules": [{"worker": [1], "master": [0]}]}
+    text = told(job)
+    assert "when chief 0 (there is no such type) or worker 0 have succeeded" in text
+    assert "when worker 1 and master 0 (there is no such type) have failed" in text
