@@ -15,16 +15,18 @@ from typing import Annotated
 import typer
 
 from genericjob.api.names import FINAL_PHASES, JOB_LABEL
+from genericjob.local.runs import kept_logs
 from genericjob.reconcile.errors import ApiError
 from genericjob.reconcile.resources import RAW_PODS
 
+from .ended_logs import EndedLog, ended_logs, in_order, parts
 from .failures import BAD_INPUT, CommandError
 from .following import LISTEN, Contact, Happening, Newsroom, follow, life_of
 from .get import why
-from .jobs import JOBS, Job, Name, find, key_of, rank_of_pod, status_of
+from .jobs import JOBS, Job, Name, find, key_of, plain, rank_of_pod, status_of
 from .loglines import Line, Source, labelled, lines_of, sources_of
 from .merged_logs import MAX_OPEN, merged
-from .options import Context, Kubeconfig, Local, Namespace, Target, target
+from .options import Context, Kubeconfig, Local, Namespace, NoRunError, Target, target
 from .printed import CONTINUED, FIRST, Outputs, Piece, last_state, text_of
 from .ranks import ENDED, Pod, Rank, Ranks, Types, belongs, chosen, containers_of, how_it_failed, pods_of, ranks_of
 from .tables import PREFIXES, age, colourful
@@ -66,7 +68,14 @@ def logs(
 
     Ranks whose pods are gone are told on standard error, with their exit codes.
     """
-    where = target(kubeconfig, context, namespace, run)
+    try:
+        where = target(kubeconfig, context, namespace, run)
+    except NoRunError:
+        if run is None or (kept := kept_logs(run)) is None:
+            raise
+        say(f"genericjob: the run has ended; its log files are in {kept}", err=True)
+        _print_ended(ended_logs(kept, plain(name), previous=previous, container=container), types or [], rank, tail, prefix, timestamps)
+        return
     job = find(where, name)
     ranks = chosen(ranks_of(job, pods_of(where, job)), types or [], rank or rank_of_pod(job, name))
     if container:
@@ -113,6 +122,22 @@ def _print_all(where: Target, ranks: Sequence[Rank], container: str, tail: int, 
     for problem in problems:
         printer.remark(problem)
     return not problems
+
+
+def _print_ended(logs: list[EndedLog], types: Sequence[str], rank: str, tail: int, prefix: bool, timestamps: bool) -> None:
+    """Print what the ranks of a run that has ended have printed, by time."""
+    ranks = [Rank(log.type, log.number, log.source.pod.name, "") for log in logs]
+    wanted = {each.label for each in chosen(list(dict.fromkeys(ranks)), types, rank)}
+    logs = [log for log, each in zip(logs, ranks, strict=True) if each.label in wanted]
+    printer = _Printer(ranks, prefix=prefix, timestamps=timestamps)
+    printer.expect([log.source for log in logs])
+    left = len(logs)
+    for part in parts(logs, MAX_OPEN):
+        if left < len(logs):
+            printer.part(left, len(logs))
+        for line in in_order(part, tail):
+            printer.line(line)
+        left -= len(part)
 
 
 def without_log(rank: Rank, *, kept: bool = False) -> str:

@@ -83,6 +83,10 @@ Output = Annotated[
 ]
 
 
+class NoRunError(CommandError):
+    """There is no run of that name on this machine, or not any more."""
+
+
 @dataclass(frozen=True)
 class Target:
     """Whom a command talks to, and about which namespace."""
@@ -129,7 +133,7 @@ def target(kubeconfig: str = "", context: str = "", namespace: str | None = None
         try:
             reached = runs.reach(run)
         except runs.RunError as error:
-            raise CommandError(str(error), BAD_INPUT) from None
+            raise NoRunError(str(error), BAD_INPUT) from None
         credentials, there, where = reached.credentials, reached.namespace, f"run {reached.name}"
         given = [("--run", reached.name)]
     api = (_Talkative if Debugging.on else HttpApi)(credentials, timeouts=PATIENCE)

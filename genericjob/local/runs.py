@@ -135,10 +135,24 @@ def find(name: str = "") -> Path:
     raise RunError(f"which run? {there_are}" if name in ANY else f"no run {name} is going on; {there_are}")
 
 
+def _logs() -> Path:
+    state = os.environ.get("XDG_STATE_HOME")
+    return (Path(state) if state else _home() / ".local" / "state") / "genericjob" / "logs"
+
+
+def kept_logs(name: str) -> Path | None:
+    """The log files of the last run of that name, or of the last one at all, if there are any."""
+    wanted = re.compile((".+" if name in ANY else re.escape(name)) + r"-\d{8}-\d{6}(-\d+)?")
+    try:
+        found = [path for path in _logs().iterdir() if path.is_dir() and wanted.fullmatch(path.name)]
+    except (OSError, RunError):
+        return None
+    return max(found, key=lambda path: path.stat().st_mtime, default=None)
+
+
 def log_directory(name: str, now: datetime) -> Path:
     """A new directory for what a run's programs print. It stays when the run is over; of old ones only the newest are kept."""
-    state = os.environ.get("XDG_STATE_HOME")
-    here = (Path(state) if state else _home() / ".local" / "state") / "genericjob" / "logs"
+    here = _logs()
     here.mkdir(mode=0o700, parents=True, exist_ok=True)
     _forget_old(here)
     for number in count(1):
