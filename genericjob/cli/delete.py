@@ -12,7 +12,7 @@ from genericjob.reconcile.errors import ApiError
 
 from .failures import BAD_INPUT, TIMED_OUT, CommandError
 from .following import Contact, life_of
-from .jobs import JOBS, Job, MissingError, complete, everything, find, key_of, known_jobs, missing
+from .jobs import JOBS, Job, MissingError, Selector, complete, everything, find, key_of, known_jobs, missing
 from .options import Context, Kubeconfig, Local, Namespace, Target, target
 from .several import Several
 from .text import say
@@ -29,7 +29,6 @@ Cascade = Annotated[
     typer.Option("--cascade", help="Delete pods and services after the job, before it, or not at all."),
 ]
 Wait = Annotated[bool, typer.Option("--wait/--no-wait", help="Return when the jobs are gone.")]
-Selector = Annotated[str, typer.Option("--selector", "-l", help="All jobs with these labels: team=red,tier!=test.", show_default=False)]
 Every = Annotated[bool, typer.Option("--all", help="All jobs of the namespace.")]
 Ignore = Annotated[bool, typer.Option("--ignore-not-found", help="A job that does not exist is no failure.")]
 

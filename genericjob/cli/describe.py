@@ -12,10 +12,11 @@ from genericjob.api.names import FINAL_PHASES, PAUSE_PHASES, Reason
 from genericjob.api.status import GenericJobStatus
 
 from .get import why
-from .jobs import Job, Name, find, kinds_of, specs_of, status_of
+from .jobs import Job, Names, Selector, kinds_of, specs_of, status_of
 from .options import Context, Kubeconfig, Local, Namespace, target
 from .ranks import Rank, counted, pods_of, ranks_of, table_of
 from .rule_words import named_of, names_one, phases_of
+from .several import Several, check_choice
 from .tables import OF_PHASE, QUIET, Table, age, colourful, duration, moment, now
 from .text import one_line, painted, show
 from .timeline import Moment, history
@@ -40,7 +41,8 @@ All = Annotated[bool, typer.Option("--all", help="All ranks, and all that happen
 
 
 def describe(
-    name: Name,
+    names: Names = None,
+    selector: Selector = "",
     all: All = False,
     namespace: Namespace = None,
     context: Context = "",
@@ -48,11 +50,16 @@ def describe(
     run: Local = None,
 ) -> None:
     """Tell all about a job: its ranks, what it waits for, and what happened."""
+    check_choice(names, selector, "describe")
     where = target(kubeconfig, context, namespace, run)
-    job = find(where, name)
-    ranks = ranks_of(job, pods_of(where, job))
-    moments = history(where, job, ranks)
-    show(described(job, ranks, moments, command=where.command, everything=all, colours=colourful()))
+    several, first = Several(), True
+    for job in several.jobs(where, names, selector):
+        ranks = ranks_of(job, pods_of(where, job))
+        moments = history(where, job, ranks)
+        show([] if first else ["", ""])
+        show(described(job, ranks, moments, command=where.command, everything=all, colours=colourful()))
+        first = False
+    several.end()
 
 
 def described(

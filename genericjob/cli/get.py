@@ -10,7 +10,7 @@ from genericjob.api.names import GROUP, KIND
 
 from .failures import BAD_INPUT, CommandError
 from .following import follow
-from .jobs import INCOMPLETE, JOBS, Job, complete, everything, find, key_of, kinds_of, plain, status_of, total_of
+from .jobs import INCOMPLETE, JOBS, Job, Selector, complete, everything, find, key_of, kinds_of, plain, status_of, total_of
 from .options import Context, Kubeconfig, Local, Namespace, Output, Target, target
 from .several import Several
 from .tables import Table, age, colourful, duration, moment, now
@@ -21,7 +21,6 @@ GetNames = Annotated[
     typer.Argument(metavar="NAME", help="Names of jobs; without any, all are listed.", autocompletion=complete, show_default=False),
 ]
 Everywhere = Annotated[bool, typer.Option("--all-namespaces", "-A", help="Jobs of all namespaces.")]
-Selector = Annotated[str, typer.Option("--selector", "-l", help="Only jobs with these labels: team=red,tier!=test.", show_default=False)]
 Watch = Annotated[bool, typer.Option("--watch", "-w", help="Go on, and print what changes.")]
 
 

@@ -68,7 +68,11 @@ def target_of(ctx: typer.Context) -> Target:
 
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the job; gj/NAME is fine, too.", autocompletion=complete)]
-Names = Annotated[list[str], typer.Argument(metavar="NAME", help="Names of jobs; gj/NAME is fine, too.", autocompletion=complete)]
+Names = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="NAME", help="Names of jobs; gj/NAME is fine, too.", autocompletion=complete, show_default=False),
+]
+Selector = Annotated[str, typer.Option("--selector", "-l", help="Jobs with these labels: team=red,tier!=test.", show_default=False)]
 
 
 def plain(name: str) -> str:

@@ -14,10 +14,10 @@ from .exec import SHELL, Container, enter, until_running
 from .failures import BAD_INPUT, TIMED_OUT, CommandError
 from .following import Contact, follow, life_of
 from .get import why
-from .jobs import JOBS, Job, Name, Names, find, key_of, status_of, whole
+from .jobs import JOBS, Job, Name, Names, Selector, find, key_of, status_of, whole
 from .options import Context, Kubeconfig, Local, Namespace, Target, target
 from .ranks import Pod, belongs, one_rank, pods_of
-from .several import Several
+from .several import Several, check_choice
 from .text import say
 from .wait import Timeout, duration
 
@@ -35,7 +35,8 @@ Shell = Annotated[str, typer.Option("--shell", help="The shell to open.")]
 
 
 def pause(
-    names: Names,
+    names: Names = None,
+    selector: Selector = "",
     wait: Wait = True,
     timeout: Timeout = "",
     namespace: Namespace = None,
@@ -47,13 +48,14 @@ def pause(
 
     Returns when all of their pods are gone; what the programs have not stored themselves is lost.
     """
+    check_choice(names, selector, "pause")
     seconds = duration(timeout)
     where = target(kubeconfig, context, namespace, run)
     deadline = time.monotonic() + seconds
     several, changed = Several(), []
-    for name in names:
+    for job in several.jobs(where, names, selector):
         with several.each():
-            changed.append(_patched(where, _open(find(where, name), "paused"), {"runMode": {"pause": {"enabled": True}}}))
+            changed.append(_patched(where, _open(job, "paused"), {"runMode": {"pause": {"enabled": True}}}))
     for job in changed:
         with several.each():
             if wait:
@@ -63,18 +65,20 @@ def pause(
 
 
 def resume(
-    names: Names,
+    names: Names = None,
+    selector: Selector = "",
     namespace: Namespace = None,
     context: Context = "",
     kubeconfig: Kubeconfig = "",
     run: Local = None,
 ) -> None:
     """Let jobs go on after a pause."""
+    check_choice(names, selector, "resume")
     where = target(kubeconfig, context, namespace, run)
     several = Several()
-    for name in names:
+    for job in several.jobs(where, names, selector):
         with several.each():
-            _resume(where, _open(find(where, name), "resumed"))
+            _resume(where, _open(job, "resumed"))
     several.end()
 
 

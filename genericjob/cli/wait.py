@@ -17,9 +17,9 @@ from genericjob.api.names import CONDITION_TYPES, FINAL_PHASES, PHASES
 from .failures import BAD_INPUT, TIMED_OUT, CommandError
 from .following import Contact, life_of
 from .get import why
-from .jobs import JOBS, Job, MissingError, Names, find, key_of, plain, status_of
+from .jobs import JOBS, Job, MissingError, Names, Selector, find, key_of, plain, status_of
 from .options import Context, Kubeconfig, Local, Namespace, Target, target
-from .several import Several
+from .several import Several, check_choice
 from .text import say
 
 OVER = "over"
@@ -37,7 +37,8 @@ Timeout = Annotated[
 
 
 def wait(
-    names: Names,
+    names: Names = None,
+    selector: Selector = "",
     what: For = "end",
     timeout: Timeout = "",
     namespace: Namespace = None,
@@ -50,11 +51,14 @@ def wait(
     Exit code 0 when it has succeeded (or what --for names is so), 1 when it has failed or was deleted, 2 when the command line is wrong,
     3 after --timeout.
     """
+    check_choice(names, selector, "wait for")
     goal, seconds = parsed(what), duration(timeout)
     where = target(kubeconfig, context, namespace, run)
     deadline = time.monotonic() + seconds
     several = Several()
-    jobs = [job for name in names if (job := _found(where, name, goal, several))]
+    jobs = [job for name in names or () if (job := _found(where, name, goal, several))] or [*several.jobs(where, [], selector)]
+    if selector and not jobs and not goal.deletion:
+        raise typer.Exit(1)
     for job in jobs:
         with several.each():
             good, told = reached(where, job, goal, deadline=deadline, seconds=seconds)

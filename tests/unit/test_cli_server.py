@@ -320,6 +320,26 @@ def test_an_unknown_name_does_not_keep_the_others_from_being_handled(api, call, 
     assert complaint.startswith("genericjob: there is no job nobody in namespace default")
 
 
+@pytest.mark.parametrize("command", ["pause", "resume", "wait", "describe", "get", "delete"])
+def test_jobs_are_chosen_by_their_labels(api, call, command):
+    for name, team in (("one", "red"), ("two", "red"), ("other", "blue")):
+        body = a_job(suspend=True) | {"metadata": {"name": name, "labels": {"team": team}}}
+        api.create(JOBS, body, "default")
+        api.patch(JOBS, Key("default", name), {"status": PAUSED | {"observedGeneration": 9}}, subresource="status")
+    options = ["--for", "phase=Paused"] if command == "wait" else []
+    code, out, complaint = call(command, "--run", "-", "-l", "team=red", *options)
+    assert (code, "one" in out, "two" in out, "other" in out, complaint) == (0, True, True, False, "")
+    code, out, complaint = call(command, "--run", "-", "-l", "team=green", *options)
+    assert (code, out, complaint.startswith("There are no jobs ")) == (1 if command == "wait" else 0, "", True)
+
+
+@pytest.mark.parametrize("command", ["pause", "resume", "wait", "describe"])
+def test_jobs_are_named_or_chosen(api, call, command):
+    told = "one of the two\n"
+    assert call(command, "--run", "-")[2].endswith(told)
+    assert call(command, "--run", "-", "train", "-l", "a=b")[2].endswith(told)
+
+
 def test_neither_does_one_that_the_user_may_not_change(call, tmp_path):
     one, other = (a_job(name) | {"metadata": {"name": name, "namespace": "default", "uid": name}} for name in ("one", "other"))
     refusal = answer(403, {"message": "you may not", "reason": "Forbidden"})
