@@ -1,6 +1,6 @@
 """`genericjob get`: jobs in a table, or as they are."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Annotated, Any
 
@@ -11,7 +11,7 @@ from genericjob.api.names import GROUP, KIND
 from .failures import BAD_INPUT, CommandError
 from .following import follow
 from .jobs import INCOMPLETE, JOBS, Job, Selector, complete, everything, find, key_of, kinds_of, plain, status_of, total_of
-from .options import Context, Kubeconfig, Local, Namespace, Output, Target, target
+from .options import JSONPATH, Context, Kubeconfig, Local, Namespace, Output, Target, target
 from .several import Several
 from .tables import Table, age, colourful, duration, moment, now
 from .text import one_line, say, say_json, say_yaml, show
@@ -40,15 +40,15 @@ def get(
     wanted = [plain(name) for name in names or () if name.lower() not in ("gj", "genericjob", "genericjobs")]
     if wanted and (selector or everywhere):
         raise CommandError("names go neither with --selector nor with --all-namespaces", BAD_INPUT)
-    where = target(kubeconfig, context, namespace, run)
     printer = Printer(output, everywhere=everywhere)
+    where = target(kubeconfig, context, namespace, run)
     if watch:
         _watch(where, wanted, printer, everywhere=everywhere, selector=selector)
     elif wanted:
         _show_named(where, wanted, printer)
     else:
         found, _ = everything(where, everywhere=everywhere, labels=selector)
-        if not found and output not in ("yaml", "json"):
+        if not found and (output in (None, "wide", "name")):
             place = "" if everywhere else f" in namespace {where.namespace}"
             say(f"There are no jobs{' with these labels' if selector else ''}{place} ({where.where}).", err=True)
         else:
@@ -88,6 +88,7 @@ class Printer:
 
     def __init__(self, output: str | None, *, everywhere: bool) -> None:
         self._output = output
+        self._template = _template(output.removeprefix(JSONPATH)) if output and output.startswith(JSONPATH) else None
         self._everywhere = everywhere
         titles = ["NAME", "PHASE", "READY", "RESTARTS", "AGE"]
         if everywhere:
@@ -100,7 +101,7 @@ class Printer:
         """Print jobs; rows of a table go on under the titles of the first."""
         if self._output == "name":
             show(f"{KIND.lower()}.{GROUP}/{job['metadata']['name']}" for job in jobs)
-        elif self._output in ("yaml", "json"):
+        elif self._output in ("yaml", "json") or self._template:
             self._show_objects(jobs, several=several)
         else:
             for job in jobs:
@@ -113,13 +114,15 @@ class Printer:
         bodies = [_shown(job) for job in jobs if INCOMPLETE not in job]
         if bodies or several:
             body = {"apiVersion": "v1", "kind": "List", "items": bodies} if several else bodies[0]
-            if self._output == "yaml":
+            if self._template:
+                say(self._template(body), end="")
+            elif self._output == "yaml":
                 _say_yaml(body)
             else:
                 say_json(body, indent=4)
+        form = (self._output or "").partition("=")[0]
         for job in incomplete:
-            name = key_of(job).name
-            say(f"genericjob: the job {name} cannot be shown as {self._output}: {job[INCOMPLETE]}; kubectl shows it", err=True)
+            say(f"genericjob: the job {key_of(job).name} cannot be shown as {form}: {job[INCOMPLETE]}; kubectl shows it", err=True)
         if incomplete:
             raise typer.Exit(1)
 
@@ -133,6 +136,15 @@ class Printer:
         if self._output == "wide":
             row += [_took(job), kinds_of(job), why(job)]
         return row
+
+
+def _template(text: str) -> Callable[[Any], str]:
+    from .jsonpath import TemplateError, template
+
+    try:
+        return template(text)
+    except TemplateError as error:
+        raise CommandError(f"--output jsonpath: {error}", BAD_INPUT) from None
 
 
 def _took(job: Job) -> str:

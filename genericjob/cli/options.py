@@ -6,7 +6,7 @@ import shlex
 import sys
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 
@@ -77,9 +77,26 @@ Local = Annotated[
         autocompletion=_complete_run,
     ),
 ]
+OUTPUTS = ("wide", "yaml", "json", "name")
+JSONPATH = "jsonpath="
+
+
+def _output(value: str | None) -> str | None:
+    if value is None or value in OUTPUTS or value.startswith(JSONPATH):
+        return value
+    raise typer.BadParameter(f"{value!r} is not one of {', '.join(map(repr, OUTPUTS))}, '{JSONPATH}TEMPLATE'.")
+
+
 Output = Annotated[
-    Literal["wide", "yaml", "json", "name"] | None,
-    typer.Option("--output", "-o", help="More columns, the whole objects, or names only.", show_default=False),
+    str | None,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="wide|yaml|json|name|jsonpath=TEMPLATE",
+        help="More columns, the whole objects, names only, or what a template says: jsonpath='{.status.phase}'.",
+        callback=_output,
+        show_default=False,
+    ),
 ]
 
 

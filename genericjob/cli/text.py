@@ -23,9 +23,9 @@ def one_line(text: str) -> str:
     return _visible(" ".join(text.split()))
 
 
-def say(text: str, *, err: bool = False) -> None:
+def say(text: str, *, err: bool = False, end: str = "\n") -> None:
     """Print a text of one or more lines, with all other control characters made visible."""
-    typer.echo("\n".join(map(_visible, text.split("\n"))), err=err)
+    typer.echo("\n".join(map(_visible, text.split("\n"))) + end, err=err, nl=False)
 
 
 def show(lines: Iterable[str]) -> None:

@@ -1,5 +1,6 @@
 """The command line on a real control plane, called as users call it: a process for each call."""
 
+import json
 import os
 import sys
 from pathlib import Path
@@ -10,11 +11,13 @@ import yaml
 
 from e2e.jobs import FINALIZER, Team, a_job, replicas, restarts, uid
 from genericjob.api.names import API_VERSION
+from genericjob.cli.jsonpath import template
 from genericjob.reconcile.resources import CONFIG_MAPS, Key
 from harness.clusters import Namespaces, eventually
 from harness.commands import Program, Warm
 from harness.definitions import GENERIC_JOBS
 from harness.kubelet import Machine, Nodes
+from unit.jsonpaths import BODY, PRINTED
 
 CONFIG_MAP = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings"}, "data": {"rate": "1"}}
 
@@ -144,6 +147,20 @@ def test_get_in_other_forms(gj, shop, train):
     assert listed["kind"] == "List"
     assert train.uid in [uid(each) for each in listed["items"]]
     assert "2 worker, 1 server" in gj("get", "-A", "-o", "wide").out
+
+
+def test_templates_print_what_they_print_for_kubectl(gj, shop, plane):
+    body = a_job("templated", *BODY["spec"]["replicaSpecs"], **{name: BODY["spec"][name] for name in ("suspend", "successRules")})
+    for part in body["spec"]["replicaSpecs"]:
+        part |= {"template": {"spec": {"containers": [{"name": "main", "image": "app:1"}]}}}
+    shop.submit(body | {"metadata": {"name": "templated", "labels": BODY["metadata"]["labels"]}})
+    kubectl = ("--namespace", shop.namespace, "get", "gj", "templated", "--output")
+    stored = json.loads(plane.kubectl(*kubectl, "json"))
+    for text in PRINTED:
+        assert template(text)(stored) == plane.kubectl(*kubectl, f"jsonpath={text}"), text
+    assert gj("get", "templated", "-o", "jsonpath={.metadata.name}").out == "templated"
+    listed = "jsonpath={range .items[*]}{.metadata.name},{end}"
+    assert gj("get", "-o", listed).out == plane.kubectl("--namespace", shop.namespace, "get", "gj", "--output", listed)
 
 
 def test_nothing_to_show(gj, server):

@@ -61,7 +61,7 @@ def test_help_breaks_its_lines_where_the_screen_ends():
 def test_a_value_that_is_none_of_the_choices_is_told_in_plain_words():
     result = called("get", "-o", "foo")
     assert result.exit_code == 2
-    assert "'--output' / '-o': 'foo' is not one of 'wide', 'yaml', 'json', 'name'." in result.output
+    assert "'--output' / '-o': 'foo' is not one of 'wide', 'yaml', 'json', 'name', 'jsonpath=TEMPLATE'." in result.output
 
 
 def test_help_needs_no_engine_and_no_client():
