@@ -1,8 +1,9 @@
 """How help calls what a command takes: as kubectl's users know it, FILE and NAME, and not by types of Python."""
 
 import inspect
+import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal, get_args, get_origin
 
 import typer
 from typer.core import TyperArgument, TyperCommand, TyperOption
@@ -16,6 +17,7 @@ _CALLED = {
     "types": "TYPE",
 }
 """Values of options that are not called as the option is."""
+_WHOLE_NUMBER = re.compile("-?[0-9]{1,9}")
 
 
 class Command(TyperCommand):
@@ -44,10 +46,42 @@ def flowing(command: Callable[..., Any]) -> str:
     return "\n\n".join(text if "\n " in text else text.replace("\n", " ") for text in paragraphs)
 
 
+class _Unconverted:
+    """Takes the values that need no conversion as they are.
+
+    Typer has pydantic convert every value, and loading pydantic takes longer than most commands do. So it is loaded for
+    values that may be wrong: it finds the words for them.
+    """
+
+    @staticmethod
+    def coerce(value: Any, param: Any, ctx: Any) -> Any:
+        """Return what the function of the command gets."""
+        several = param.multiple or param.nargs == -1
+        if value is None:
+            return () if several else None
+        kind = get_args(param.type_descriptor.annotation)[0] if several else param.type_descriptor.annotation
+        values = value if several else (value,)
+        if isinstance(values, tuple | list) and all(
+            _needs_no_conversion(each, kind, param.type_descriptor.parameter_info) for each in values
+        ):
+            taken = [int(each) if kind is int else each for each in values]
+            return taken if several else taken[0]
+        return type(param).get_runtime_param(param).coerce(value, param=param, ctx=ctx)
+
+
+def _needs_no_conversion(value: Any, kind: Any, limits: Any) -> bool:
+    if get_origin(kind) is Literal:
+        return value in get_args(kind)
+    if kind is int and (type(value) is int or _WHOLE_NUMBER.fullmatch(value)):
+        return (limits.min is None or limits.min <= int(value)) and (limits.max is None or int(value) <= limits.max)
+    return kind is str and isinstance(value, str) and value.isascii()  # what is no UTF-8 on the command line is not ASCII
+
+
 def dressed(param: Any) -> Any:
-    """A parameter that help calls as people do."""
+    """A parameter that help calls as people do, and whose value is converted only if that is needed."""
     called = _value(param)
     param.display_type_rich = lambda ctx: called
+    param.get_runtime_param = lambda: _Unconverted
     return param
 
 

@@ -36,6 +36,7 @@ OWN_SIGNS = (
 NOT_ABOUT_PROCESSES = {
     "sim/test_scheduler.py": "runs a program to its end",
     "unit/test_cli_words.py": "runs a program to its end",
+    "unit/test_start_up.py": "runs commands to their ends",
     "unit/test_page_limit.py": "calls functions in a process of their own",
     "unit/test_structs.py": "runs a program to its end",
     "unit/test_weighed.py": "calls functions in a process of their own",
