@@ -73,9 +73,9 @@ def test_the_first_page_shows_a_picture_that_the_command_it_names_has_made():
     assert str(ROOT) not in drawn
 
 
-def test_the_two_commands_come_before_everything_that_is_longer():
+def test_the_two_commands_come_before_everything_that_is_longer_and_then_what_a_team_needs():
     headings = re.findall(r"^## (.+)$", README, re.MULTILINE)
-    assert headings[0] == "Two commands"
+    assert headings[:2] == ["Two commands", "Installing for a team"]
     assert headings.index("Where to go next") < headings.index("Dependencies")
 
 
