@@ -44,6 +44,7 @@ NOT_ABOUT_PROCESSES = {
     "e2e/test_examples.py": "runs programs to their ends",
     "e2e/test_hostile.py": "runs commands to their ends",
     "e2e/test_genericjob_trouble.py": "stops a component of the control plane, none of ours",
+    "e2e/test_wheel.py": "runs programs to their ends",
     "e2e/test_sameness.py": "compares the ends of jobs; a run of 37 jobs is its means",
 }
 
