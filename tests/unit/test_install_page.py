@@ -42,7 +42,7 @@ def test_what_the_overlay_and_the_commands_name_is_what_the_manifests_have():
     (deployment, *_) = yaml.safe_load_all((ROOT / "manifests" / "deployment.yaml").read_text())
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
     assert [image["name"] for image in overlay["images"]] == [container["image"].partition(":")[0]]
-    for namespace, name in re.findall(r"kubectl -n (\S+) (?:rollout status deployment/|delete deployment )(\S+)", PAGE):
+    for namespace, name in re.findall(r"kubectl -n (\S+) (?:rollout status deployment/|delete deployment )([\w-]+)", PAGE):
         assert (namespace, name) == (deployment["metadata"]["namespace"], deployment["metadata"]["name"])
 
 
