@@ -10,8 +10,7 @@ import typer
 import yaml
 
 from genericjob.api.names import JobIdentity, Rank
-from genericjob.jobs.assembly import bare_name
-from genericjob.jobs.bodies import Bodies
+from genericjob.jobs.bodies import Bodies, bare_name
 from genericjob.jobs.job import Job
 from genericjob.jobs.podgroups import body_of, wanted_of
 from genericjob.jobs.resource import JOBS, PODS, Reader

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from genericjob.api import names
-from genericjob.api.names import JobIdentity, Reason, replica_name
+from genericjob.api.names import Reason
 from genericjob.reconcile.api import Api
 from genericjob.reconcile.coalesce import Coalescer
 from genericjob.reconcile.controller import Controller
@@ -23,7 +23,7 @@ from genericjob.reconcile.resources import Key, Resource
 from genericjob.reconcile.store import Change
 from genericjob.reconcile.writer import Writer
 
-from .bodies import Bodies, Host
+from .bodies import Bodies, Host, bare_name
 from .controller import OWNER, JobController, owner_key
 from .departures import Departures
 from .resource import JOBS, PODS, SERVICES, StoredJob
@@ -41,11 +41,6 @@ MOST_UNREPORTED = 1000
 """Objects that cannot be decoded of which a standby remembers to emit an event when it leads."""
 LONGEST_BACKOFF = 60.0
 """Seconds: when a server comes back after an hour, no job waits for another one."""
-
-
-def bare_name(job: JobIdentity, type: str, rank: int) -> str:
-    """How a rank is reached on a cluster: by the name of its service, within the namespace."""
-    return replica_name(job.name, type, rank)
 
 
 class Assembly:

@@ -40,6 +40,11 @@ PER_TYPE = 4_096
 """Bytes of the bodies of a type, beside their stencils."""
 
 
+def bare_name(job: JobIdentity, type: str, rank: int) -> str:
+    """How a rank is reached on a cluster: by the name of its service, within the namespace."""
+    return replica_name(job.name, type, rank)
+
+
 @dataclass(frozen=True, slots=True)
 class JobBodies:
     """The bodies of one job, and the creates that are made of them."""

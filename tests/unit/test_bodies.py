@@ -16,8 +16,7 @@ from genericjob.api.names import (
     JobIdentity,
     Rank,
 )
-from genericjob.jobs.assembly import bare_name
-from genericjob.jobs.bodies import Bodies, accepts_pod
+from genericjob.jobs.bodies import Bodies, accepts_pod, bare_name
 from genericjob.jobs.resource import PODS, SERVICES
 from unit.jobs import NAME, NOW, UID, a_job, a_pod
 

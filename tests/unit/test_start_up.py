@@ -78,7 +78,7 @@ CALLS = [
     ("explain --run - train", 0, CLIENT | SPEC | ENGINE),
     (f"apply --run - {HELLO}", 0, CLIENT | SPEC | ENGINE),
     (f"validate {HELLO}", 0, SPEC | ENGINE),
-    (f"render {HELLO}", 0, ALL - {"jinja2", "kubernetes", "rich", "websocket"}),
+    (f"render {HELLO}", 0, CLIENT | SPEC | ENGINE),
     ("new torchrun train -- train.py", 0, SPEC | ENGINE | {"jinja2"}),
     ("run /nowhere", 2, ALL - CLIENT - {"jinja2", "kubernetes", "websocket"}),
     ("controller --metrics-bind nowhere", 2, ALL - ENGINE - {"jinja2", "kubernetes", "websocket"}),

@@ -15,8 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genericjob.api.names import COMPONENT, COMPONENT_LABEL, JOB_LABEL
-from genericjob.jobs.assembly import bare_name
-from genericjob.jobs.bodies import Bodies
+from genericjob.jobs.bodies import Bodies, bare_name
 from genericjob.jobs.departures import Departures
 from genericjob.jobs.resource import JOBS, MOST, PODS, SERVICES, Reader, StoredJob
 from genericjob.reconcile.codec import codec
