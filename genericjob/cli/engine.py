@@ -12,6 +12,7 @@ from genericjob.jobs.assembly import Assembly
 from genericjob.jobs.podgroups import POD_GROUPS
 from genericjob.jobs.resource import JOBS, StoredJob
 from genericjob.local.addresses import Addresses
+from genericjob.local.cgroups import Cgroups
 from genericjob.local.gpus import Gpus
 from genericjob.local.kubelet import GRACE, Kubelet, Output
 from genericjob.local.logfiles import LogFiles
@@ -89,6 +90,7 @@ class Engine:
         notice: Callable[[Key, str], None] = lambda pod, text: None,
         logs: LogFiles | None = None,
         gpus: Gpus | None = None,
+        cgroups: Cgroups | None = None,
     ) -> None:
         self.api = MemoryApi(policies=POLICIES)
         self.api.create(CUSTOM_RESOURCE_DEFINITIONS, crd.definition())
@@ -105,6 +107,7 @@ class Engine:
             notice=notice,
             logs=logs,
             gpus=gpus,
+            cgroups=cgroups,
             primitives=primitives,
             metrics=metrics,
         )

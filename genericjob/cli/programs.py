@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from genericjob.api import names
 from genericjob.api.spec import parse
 from genericjob.jobs.modes import mode_of
+from genericjob.local.cgroups import limits_of
 from genericjob.local.gpus import VARIABLE, asked_by_pod
 from genericjob.local.keepers import where
 from genericjob.local.warden import places
@@ -54,7 +55,13 @@ def _containers(spec: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any
             yield f"{name}[{number}]", container
 
 
-# ------------------------------------------------------------------------------------------------ GPUs
+# ------------------------------------------------------------------------------------------------ GPUs and limits
+
+
+def have_limits(documents: Sequence[Document]) -> bool:
+    """Return whether any container of a job has a limit that control groups can hold."""
+    parts = (part for document in documents if document.kind == names.KIND for part in parse(document.body["spec"]).replica_specs)
+    return any(limits_of(container) for part in parts for _, container in _containers(part.template["spec"]))
 
 
 def ask_for_gpus(documents: Sequence[Document]) -> bool:

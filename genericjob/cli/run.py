@@ -22,7 +22,8 @@ import typer
 
 from genericjob.api.names import KIND
 from genericjob.local import runs
-from genericjob.local.gpus import Gpus
+from genericjob.local.cgroups import HONOURED, Cgroups
+from genericjob.local.gpus import RESOURCE, Gpus
 from genericjob.local.logfiles import LogFiles
 from genericjob.local.runs import Registration, RunError
 from genericjob.local.serving import ApiServer
@@ -33,7 +34,7 @@ from genericjob.reconcile.signals import Signals
 from .documents import BadInputError, Document, remarks, runnable
 from .engine import Engine
 from .overrides import overridden
-from .programs import ask_for_gpus, check_gpus, check_programs
+from .programs import ask_for_gpus, check_gpus, check_programs, have_limits
 from .records import Records
 from .screen import Screen
 from .show import Show
@@ -155,9 +156,10 @@ class Run:
     ) -> None:
         check_programs(documents)
         self._gpus = gpus or Gpus()
-        has_gpus = ask_for_gpus(documents) and bool(self._gpus.all)  # TO ASK THE DRIVER TAKES A WHILE
-        if has_gpus:
+        honoured: set[str] = set()
+        if ask_for_gpus(documents) and self._gpus.all:  # TO ASK THE DRIVER TAKES A WHILE
             check_gpus(documents, self._gpus.all)
+            honoured |= {f"resources.{kind}.{RESOURCE}" for kind in ("limits", "requests")}
         self._show = show
         self._news: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._room = Semaphore(CHUNKS_AHEAD)
@@ -171,12 +173,23 @@ class Run:
             self._registration = self._register(documents, name)
             if self._registration:
                 made.callback(self._registration.close)
+            self._cgroups = Cgroups.delegated() if have_limits(documents) else None
+            if self._cgroups:
+                made.callback(self._cgroups.close)
+                honoured |= {f"resources.limits.{name}" for name in HONOURED}
             self._logs = self._log_files(logs, self._registration.name if self._registration else "run")
             made.callback(self._drop_empty_logs)
-            self._engine = Engine(output=self._printed, notice=self._noticed, logs=self._logs, gpus=self._gpus, primitives=self._primitives)
+            self._engine = Engine(
+                output=self._printed,
+                notice=self._noticed,
+                logs=self._logs,
+                gpus=self._gpus,
+                cgroups=self._cgroups,
+                primitives=self._primitives,
+            )
             made.callback(self._engine.stop)
             self._stored = self._engine.apply(documents)
-            self._teller = Teller(show, self._view, address=self._engine.addresses.of, gpus=has_gpus)
+            self._teller = Teller(show, self._view, address=self._engine.addresses.of, honoured=honoured)
             self._view.jobs = [self._teller.add(stored, several=len(self._stored) > 1) for stored in self._stored]
             self._engine.addresses.reserve(self._teller.pods())  # in the order of ranks, not of questions
             if strict:
@@ -243,6 +256,8 @@ class Run:
         self._reading = False
         self._room.release()  # nobody reads for a while, and nobody may wait for that
         with ExitStack() as others:  # WHATEVER CANNOT BE STOPPED, the rest is
+            if self._cgroups:
+                others.callback(self._cgroups.close)
             if self._logs:
                 others.callback(self._logs.close)
             if self._registration:

@@ -6,7 +6,7 @@ HOW A RANK FAILED IS SAID WHEN THE CONTROLLER HAS JUDGED IT, a moment later: onl
 """
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 from genericjob.api.names import FINAL_PHASES, Reason
@@ -44,8 +44,8 @@ GOING, AGAIN = "Terminating", "Restarting"
 class Teller:
     """Tells of one run."""
 
-    def __init__(self, show: Show, run: RunView, *, address: Callable[[Key], str], gpus: bool = False) -> None:
-        self._show, self._run, self._address, self._gpus = show, run, address, gpus
+    def __init__(self, show: Show, run: RunView, *, address: Callable[[Key], str], honoured: Collection[str] = ()) -> None:
+        self._show, self._run, self._address, self._honoured = show, run, address, honoured
         self._reader = Reader()
         self._jobs: dict[str, Job] = {}
         self._views: dict[str, JobView] = {}
@@ -75,7 +75,7 @@ class Teller:
         view.content = ", ".join(f"{part.replicas} x {part.type}" for part in job.spec.replica_specs)
         specs = [part.template.get("spec") for part in job.spec.replica_specs]
         view.unhonoured = tuple(
-            dict.fromkeys(name for spec in specs if isinstance(spec, Mapping) for name in unhonoured(spec, gpus=self._gpus))
+            dict.fromkeys(name for spec in specs if isinstance(spec, Mapping) for name in unhonoured(spec, besides=self._honoured))
         )
         self._add_ranks(stored.uid, job, several=several)
         return view

@@ -8,7 +8,7 @@ have brought along.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,6 @@ import msgspec
 
 from genericjob.reconcile.structs import converter
 
-from .gpus import RESOURCE
 from .sources import CannotStartError, Kind, Surroundings, entries, missing_key, pod_field, resource_field
 from .volumes import unhonoured_mounts, unhonoured_volumes
 
@@ -31,6 +30,8 @@ class Launch:
     argv: tuple[str, ...]
     env: Mapping[str, str]
     directory: str | None = None
+    group: tuple[str, str] | None = None
+    """Where to enter the control group in which it starts, and that of whoever starts it."""
 
 
 # ------------------------------------------------------------------------------------------------ as manifests write it
@@ -174,9 +175,9 @@ _OF_CONTAINER = {
 _NOTHING: tuple[object, ...] = (None, {}, [], False, "")
 
 
-def unhonoured(spec: Mapping[str, Any], *, gpus: bool = False) -> Iterator[str]:
-    """Fields of a pod's spec that mean nothing to a process, misspelled ones too; each once. Those of `gpus` do where there are any."""
-    return iter(dict.fromkeys(name for name in _unhonoured(spec) if not (gpus and name.endswith(f".{RESOURCE}"))))
+def unhonoured(spec: Mapping[str, Any], *, besides: Collection[str] = ()) -> Iterator[str]:
+    """Fields of a pod's spec that mean nothing to a process, misspelled ones too; each once, `besides` those that this machine honours."""
+    return iter(dict.fromkeys(name for name in _unhonoured(spec) if name not in besides))
 
 
 def _unhonoured(spec: Mapping[str, Any]) -> Iterator[str]:

@@ -17,6 +17,7 @@ from typing import Any
 from genericjob.reconcile.objects import NEVER_STARTS
 from genericjob.reconcile.primitives import Primitives
 
+from .cgroups import Cgroups
 from .containers import CANNOT_START, launch
 from .gpus import Gpus
 from .messages import Messages
@@ -42,6 +43,7 @@ class Group:
         primitives: Primitives,
         scratch: Scratch,
         gpus: Gpus,
+        cgroups: Cgroups | None,
         told: Callable[[str, bytes], None],
         notice: Callable[[str], None],
         changed: Callable[[], None],
@@ -51,7 +53,8 @@ class Group:
         `told` hears (container, output) and, at the end of the output, (container, b""); `notice` hears what is different here;
         `changed` is called when a program has ended and the group wants to be stepped.
         """
-        self._around, self._processes, self._primitives, self._gpus = around, processes, primitives, gpus
+        self._around, self._processes, self._primitives = around, processes, primitives
+        self._gpus, self._cgroups = gpus, cgroups
         self._told, self._changed = told, changed
         self._volumes = Volumes(spec, around, scratch, notice)
         self._messages = Messages(str(around.metadata.get("uid")), scratch)
@@ -116,6 +119,8 @@ class Group:
             program = launch(container, self._around, own)
             if program.directory:
                 program = replace(program, directory=self._volumes.directory(container, program.directory))
+            if self._cgroups and (group := self._cgroups.make(self._owner(name), container)):
+                program = replace(program, group=(f"{group}/cgroup.procs", f"{self._cgroups.home}/cgroup.procs"))
             told = self._messages.overheard(container, partial(self._told, name))
             process = self._processes.start(program, told=told, ended=partial(self._note_end, name))
         except NotYetError as error:
@@ -129,11 +134,17 @@ class Group:
             self._states[name] = Running(now)
             self._running[name] = process
         if name not in self._running:
-            self._gpus.give_back(self._owner(name))
+            self._give_back(name)
 
     def _owner(self, container: str) -> str:
-        """Whose GPUs are those of a container."""
-        return f"{self._around.metadata.get('uid')}/{container}"
+        """Whose a container's GPUs and its control group are."""
+        return f"{self._around.metadata.get('uid')}.{container}"
+
+    def _give_back(self, container: str) -> bool:
+        """Let others have what a container had that does not run; returns whether it was killed because its memory was used up."""
+        owner = self._owner(container)
+        self._gpus.give_back(owner)
+        return self._cgroups.remove(owner) if self._cgroups else False
 
     # -------------------------------------------------------------------------------------------- ending
 
@@ -166,10 +177,10 @@ class Group:
             ends, self._ends = self._ends, {}
         for name, (code, now) in ends.items():
             del self._running[name]
-            self._gpus.give_back(self._owner(name))
+            reason = "OOMKilled" if self._give_back(name) else ""
             state = self._states[name]
             since = state.since if isinstance(state, Running) else None
-            self._states[name] = Ended(code, now, since=since, message=self._messages.take(name, code))
+            self._states[name] = Ended(code, now, since=since, reason=reason if code else "", message=self._messages.take(name, code))
 
 
 def _named(containers: Any) -> dict[str, Mapping[str, Any]]:

@@ -108,7 +108,7 @@ class UnderWarden:
         mark = f"{launch.env.get(warden.MARK, '')} {self._run}.{number}".strip()
         argv, env = _bytes(launch)
         env[warden.MARK.encode()] = mark.encode()
-        request = dumps((warden.START, number, argv, env, os.fsencode(launch.directory) if launch.directory else None))
+        request = dumps((warden.START, number, argv, env, os.fsencode(launch.directory) if launch.directory else None, launch.group))
         try:
             with self._lock:
                 self._send(request, output)
@@ -117,6 +117,9 @@ class UnderWarden:
             raise CannotStartError("the warden of this run is gone") from None
         if pid > 0:
             return pid
+        if pid == warden.NO_GROUP:
+            why = f"the control group with its limits cannot be entered: {os.strerror(error)}"
+            raise CannotStartError(f"{launch.argv[0]!r} cannot be started: {why}", may_pass=True)
         raise _cannot_start(launch, OSError(error, os.strerror(error)), directory=pid == warden.NO_DIRECTORY)
 
     def signal(self, number: int, signal: int) -> None:

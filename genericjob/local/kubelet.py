@@ -26,6 +26,7 @@ from genericjob.reconcile.queue import Queue
 from genericjob.reconcile.resources import CONFIG_MAPS, RAW_PODS, SECRETS, Key, Resource
 from genericjob.reconcile.store import Change
 
+from .cgroups import Cgroups
 from .gpus import Gpus
 from .groups import Group
 from .logfiles import LogFiles
@@ -99,13 +100,15 @@ class Kubelet:
         notice: Notice | None = None,
         logs: LogFiles | None = None,
         gpus: Gpus | None = None,
+        cgroups: Cgroups | None = None,
         bind: Callable[[Key, str], None] | None = None,
         metrics: Metrics | None = None,
     ) -> None:
         """`logs` get what programs print before `output` hears it; `notice` hears every sentence once."""
         metrics = metrics or Metrics()
         self._api, self._address, self._output, self._bind, self._primitives = api, address, output, bind, primitives
-        self._notice, self._logs, self._gpus = notice, logs, gpus or Gpus(lambda: ())
+        self._notice, self._logs = notice, logs
+        self._gpus, self._cgroups = gpus or Gpus(lambda: ()), cgroups
         self._noticed: set[str] = set()
         self._scratch = Scratch()
         self._machine = dict(os.environ)  # a copy: to read the original is slow
@@ -184,6 +187,7 @@ class Kubelet:
             primitives=self._primitives,
             scratch=self._scratch,
             gpus=self._gpus,
+            cgroups=self._cgroups,
             told=partial(self._told, key, pod.uid),
             notice=partial(self._note, key),
             changed=partial(self._queue.add, key),

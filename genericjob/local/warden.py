@@ -39,8 +39,8 @@ START, SIGNAL = range(2)
 """Requests: marshalled, a length in front. START comes with the file that takes the output, and is answered."""
 LENGTH = struct.Struct("<I")
 ANSWER = struct.Struct("<ii")
-"""Process and 0, or NO_PROGRAM or NO_DIRECTORY and the number of the error."""
-NO_PROGRAM, NO_DIRECTORY = 0, -1
+"""Process and 0, or what there was not (NO_PROGRAM, NO_DIRECTORY, NO_GROUP) and the number of the error."""
+NO_PROGRAM, NO_DIRECTORY, NO_GROUP = 0, -1, -2
 END = struct.Struct("<Qi")
 """Number of a program and its wait status."""
 
@@ -139,7 +139,9 @@ class Warden:
             request, self._received = self._received[LENGTH.size : end], self._received[end:]
             yield marshal.loads(request)  # noqa: S302 - from the runner, which runs the same interpreter
 
-    def _start(self, number: int, argv: list[bytes], env: dict[bytes, bytes], directory: bytes | None) -> tuple[int, int]:
+    def _start(
+        self, number: int, argv: list[bytes], env: dict[bytes, bytes], directory: bytes | None, group: tuple[str, str] | None
+    ) -> tuple[int, int]:
         output = self._outputs.popleft()
         try:
             if directory is not None:
@@ -148,11 +150,19 @@ class Warden:
                 except OSError as error:
                     return NO_DIRECTORY, error.errno or 0
             try:
+                if group is not None:
+                    enter(group[0])  # BEFORE IT STARTS: whoever is started in a group is in it from the first moment
+            except OSError as error:
+                return NO_GROUP, error.errno or 0
+            try:
                 pid = spawn(argv, env, output)
             except OSError as error:
                 return NO_PROGRAM, error.errno or 0
         finally:
             os.close(output)
+            if group is not None:
+                with suppress(OSError):
+                    enter(group[1])
             if directory is not None:
                 os.fchdir(self._home)
         self._programs[number] = self._leaders[pid] = Program(number, pid)
@@ -262,6 +272,12 @@ def spawn(argv: list[bytes], env: Mapping[bytes, bytes], output: int) -> int:
         except OSError as error:
             problem = error
     raise problem
+
+
+def enter(members: str) -> None:
+    """Move this process into a control group, by the file of its members."""
+    with open(members, "r+b", buffering=0) as file:
+        file.write(b"0")
 
 
 def places(program: bytes, env: Mapping[bytes, bytes]) -> Iterator[bytes]:

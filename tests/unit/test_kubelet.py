@@ -22,7 +22,7 @@ pytestmark = pytest.mark.processes
 class Machine:
     """An API in memory, and this machine as its only node."""
 
-    def __init__(self, api=None, *, start=True, logs=None):
+    def __init__(self, api=None, *, start=True, logs=None, cgroups=None):
         self.memory = MemoryApi()
         self.api = api(self.memory) if api else self.memory
         self.output = {}
@@ -35,6 +35,7 @@ class Machine:
             output=self._hear,
             notice=lambda pod, text: self.noticed.append((pod.name, text)),
             logs=logs,
+            cgroups=cgroups,
             primitives=System(),
         )
         if start:
