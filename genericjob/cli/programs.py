@@ -8,6 +8,7 @@ All ranks together may ask for more GPUs than there are.
 """
 
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -21,14 +22,24 @@ from genericjob.local.warden import places
 
 from .documents import BadInputError, Document, Problem
 from .overrides import REPLICAS
+from .wording import Severity
+
+INTERPRETER = re.compile(r"(python|pypy)[0-9.]*|(ba|da|z)?sh")
+SCRIPTS = (".py", ".sh")
 
 
 def check_programs(documents: Sequence[Document]) -> None:
     """Raise BadInputError with all containers of jobs that have no program, or one that does not exist."""
     jobs = (document for document in documents if document.kind == names.KIND)
-    wrong = [document.told(problem) for document in jobs for problem in _problems(document)]
+    wrong = [document.told(problem) for document in jobs for problem in _problems(document) if problem.severity == "error"]
     if wrong:
         raise BadInputError("\n".join(wrong))
+
+
+def script_remarks(documents: Sequence[Document]) -> list[str]:
+    """Return what an interpreter will say of its script, before it does: that there is none."""
+    jobs = [document for document in documents if document.kind == names.KIND]
+    return [document.told(problem) for document in jobs for problem in _problems(document) if problem.severity == "warning"]
 
 
 def _problems(document: Document) -> Iterator[Problem]:
@@ -44,9 +55,9 @@ def _problems(document: Document) -> Iterator[Problem]:
                 text = f"is missing, and what {image} runs by itself is not known here: write the program into it"
                 yield Problem(f"{field}.command", text, document.line(field), "error")
             elif not pod.get("initContainers") or place == "initContainers[0]":
-                for name, text in _missing(container, _own_directories(pod)):
+                for name, text, severity in _missing(container, _own_directories(pod), os.path.dirname(document.file)):
                     at = f"{field}.{name}"
-                    yield Problem(at, text, document.line(at), "error")
+                    yield Problem(at, text, document.line(at), severity)
 
 
 def _containers(spec: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -104,22 +115,36 @@ def _asking(documents: Sequence[Document]) -> Iterator[tuple[Document, list[_Ask
 # ------------------------------------------------------------------------------------------------ what does not exist
 
 
-def _missing(container: Mapping[str, Any], own: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Fields of a container that name what is not there, and why it is not."""
+def _missing(container: Mapping[str, Any], own: Sequence[str], beside: str) -> Iterator[tuple[str, str, Severity]]:
+    """Fields of a container that name what is not there, and why it is not; `beside` is the directory of the manifest."""
     directory, program = container.get("workingDir") or "", str(container["command"][0])
     path = os.path.join(directory, program)
     if _within(directory, own):
         return
     if directory and not os.path.isdir(directory):
         what = "is not a directory" if os.path.exists(directory) else "does not exist"
-        yield "workingDir", f"{directory} {what} on this machine{where(directory)}"
+        yield "workingDir", f"{directory} {what} on this machine{_where(directory, beside)}", "error"
     elif "$" in program:
         return
     elif "/" in program:
         if not _within(path, own) and not os.path.exists(path):
-            yield "command", f"there is no program {program!r} on this machine{where(path)}"
+            yield "command", f"there is no program {program!r} on this machine{_where(path, beside)}", "error"
     elif not any(places(os.fsencode(program), _search())) and not _sets_path(container):
-        yield "command", f"there is no program {program!r} on this machine: it is in no directory of $PATH"
+        yield "command", f"there is no program {program!r} on this machine: it is in no directory of $PATH", "error"
+    elif (script := _script(container)) and not _within(path := os.path.join(directory, script), own) and not os.path.exists(path):
+        yield "command", f"there is no file {script!r} on this machine{_where(path, beside)}", "warning"
+
+
+def _script(container: Mapping[str, Any]) -> str:
+    """The script that an interpreter is to run, if that is certain."""
+    program, *words = (str(word) for word in (*container["command"], *(container.get("args") or ())))
+    script = next((word for word in words if not word.startswith("-")), "") if INTERPRETER.fullmatch(program) else ""
+    inline = any(re.fullmatch("-[A-Za-z]*[cem]", word) for word in words[: words.index(script)]) if script else True
+    return script if not inline and "$" not in script and script.endswith(SCRIPTS) else ""
+
+
+def _where(path: str, beside: str) -> str:
+    return where(path, beside) if beside and os.path.exists(os.path.join(beside, path)) else where(path)
 
 
 def _within(path: str, directories: Sequence[str]) -> bool:

@@ -34,7 +34,7 @@ from genericjob.reconcile.signals import Signals
 from .documents import BadInputError, Document, remarks, runnable
 from .engine import Engine
 from .overrides import overridden
-from .programs import ask_for_gpus, check_gpus, check_programs, have_limits
+from .programs import ask_for_gpus, check_gpus, check_programs, have_limits, script_remarks
 from .records import Records
 from .screen import Screen
 from .show import Show
@@ -168,7 +168,7 @@ class Run:
         self._winding_down = self._killing = self._closing = False
         self._primitives = System()
         self._view = RunView()
-        self._remarks = remarks(documents)
+        self._remarks = [*remarks(documents), *script_remarks(documents)]
         with ExitStack() as made:
             self._registration = self._register(documents, name)
             if self._registration:

@@ -270,8 +270,6 @@ def _cannot_start(launch: Launch, error: OSError, *, directory: bool) -> CannotS
     return CannotStartError(f"{what}: {error.strerror or error}", may_pass=error.errno in SHORTAGES)
 
 
-def where(path: str | None) -> str:
-    """Return where a relative path was looked for, and how to look elsewhere; nothing for a name that is looked for in $PATH."""
-    if not path or os.path.isabs(path):
-        return ""
-    return f" (relative to {os.getcwd()}, where the run was started; --chdir DIR changes that)"
+def where(path: str | None, better: str = "DIR") -> str:
+    """Return where a relative path was looked for, and how to look elsewhere, in a `better` directory if one is known."""
+    return f" (relative to {os.getcwd()}; --chdir {better} changes that)" if path and not os.path.isabs(path) else ""

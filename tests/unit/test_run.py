@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from genericjob.cli import run as module
 from genericjob.cli.app import app
 from genericjob.cli.documents import BadInputError, runnable
-from genericjob.cli.programs import check_programs
+from genericjob.cli.programs import check_programs, script_remarks
 from genericjob.cli.run import Run
 from genericjob.cli.screen import MOST_ROWS, Screen
 from genericjob.cli.views import JobView, RankView, RunView
@@ -410,7 +410,7 @@ def refused(tmp_path, **fields):
         ({"command": ["/no/such/program"]}, "command: there is no program '/no/such/program' on this machine"),
         (
             {"command": ["./x"]},
-            "command: there is no program './x' on this machine (relative to HERE, where the run was started; --chdir DIR changes that)",
+            "command: there is no program './x' on this machine (relative to HERE; --chdir DIR changes that)",
         ),
         ({"command": ["./x"], "workingDir": "/"}, "command: there is no program './x' on this machine"),
         ({"workingDir": "/no/such"}, "workingDir: /no/such does not exist on this machine"),
@@ -418,7 +418,7 @@ def refused(tmp_path, **fields):
         ({"workingDir": "/etc/passwd"}, "workingDir: /etc/passwd is not a directory on this machine"),
         (
             {"workingDir": "sub"},
-            "workingDir: sub does not exist on this machine (relative to HERE, where the run was started; --chdir DIR changes that)",
+            "workingDir: sub does not exist on this machine (relative to HERE; --chdir DIR changes that)",
         ),
         ({"command": ["sh"], "workingDir": "/tmp"}, ""),
         ({"command": ["$(P)"]}, ""),
@@ -431,6 +431,35 @@ def refused(tmp_path, **fields):
 def test_a_program_or_directory_that_does_not_exist_is_refused_before_anything_starts(tmp_path, fields, said):
     said = said.replace("HERE", os.getcwd())
     assert refused(tmp_path, **fields) == (f"containers[0].{said}" if said else "")
+
+
+def test_a_path_that_is_right_beside_the_manifest_is_found_by_the_hint(tmp_path):
+    (tmp_path / "train.sh").touch()
+    hint = f"(relative to {os.getcwd()}; --chdir {tmp_path} changes that)"
+    assert refused(tmp_path, command=["./train.sh"]).endswith(f"there is no program './train.sh' on this machine {hint}")
+
+
+@pytest.mark.parametrize(
+    ("command", "args", "script"),
+    [
+        (["python3", "train.py"], [], "train.py"),
+        (["python3", "-u"], ["sub/train.py", "--rank=0"], "sub/train.py"),
+        (["bash", "-x", "/no/such.sh"], [], "/no/such.sh"),
+        (["python3", "-m", "train.py"], [], ""),
+        (["sh", "-ec", "x.sh"], [], ""),
+        (["sh", "-c"], ["exec x.sh"], ""),
+        (["python3", "-W", "ignore", "train.py"], [], ""),
+        (["python3", "$(SCRIPT).py"], [], ""),
+        (["python3", __file__], [], ""),
+        (["echo", "train.py"], [], ""),
+        (["python3"], [], ""),
+    ],
+)
+def test_a_script_that_does_not_exist_is_remarked_before_its_interpreter_says_so(tmp_path, command, args, script):
+    (tmp_path / "j.yaml").write_text(yaml.safe_dump(job(replicas("w", 1, container("", command=command, args=args)))))
+    found = script_remarks(runnable([str(tmp_path / "j.yaml")]))
+    hint = "" if script.startswith("/") else f" (relative to {os.getcwd()}; --chdir DIR changes that)"
+    assert [each.partition(".command: ")[2] for each in found] == ([f"there is no file {script!r} on this machine{hint}"] if script else [])
 
 
 def test_what_an_init_container_may_bring_is_not_judged(tmp_path):

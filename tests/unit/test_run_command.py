@@ -156,9 +156,10 @@ def test_programs_start_where_the_shell_is_or_where_chdir_says(run, manifest, tm
 def test_a_relative_path_that_leads_nowhere_says_to_what_it_is_relative(run, manifest, tmp_path):
     lost = job("")
     lost["spec"]["replicaSpecs"][0]["template"]["spec"]["containers"][0]["command"] = ["./train.sh"]
-    result = run(manifest(lost), cwd=tmp_path)
+    (tmp_path / "elsewhere").mkdir()
+    result = run(manifest(lost, name="elsewhere/m.yaml"), cwd=tmp_path)
     assert result.returncode == 2
-    hint = f"(relative to {tmp_path}, where the run was started; --chdir DIR changes that)"
+    hint = f"(relative to {tmp_path}; --chdir DIR changes that)"
     assert result.stderr.endswith(f"command: there is no program './train.sh' on this machine {hint}\n")
 
 
