@@ -147,9 +147,9 @@ class Informer(Generic[T]):
         """Seconds since the scope that has been silent for longest received a page of a list, an event or a bookmark."""
         return max(scope.reflector.silence for scope in self._scopes.values())
 
-    def cut_off(self) -> bool:
-        """Whether a scope has lately tried and failed to reach the server, which explains its silence."""
-        return any(scope.reflector.cut_off for scope in self._scopes.values())
+    def unexplained_silence(self) -> float:
+        """Return the same of the scopes whose last request has not failed for want of a server, or 0.0 if there is none."""
+        return max((scope.reflector.silence for scope in self._scopes.values() if not scope.reflector.cut_off), default=0.0)
 
     @property
     def synced(self) -> bool:

@@ -20,8 +20,8 @@ class Informer(Protocol):
         """Seconds since the last sign of life of the server."""
         ...
 
-    def cut_off(self) -> bool:
-        """Whether the server cannot be reached at the moment."""
+    def unexplained_silence(self) -> float:
+        """Return the same where the server can be reached at the moment, or 0.0 if that is nowhere."""
         ...
 
     def wait_synced(self, timeout: float, /) -> bool:

@@ -272,7 +272,7 @@ class Process:
 
     def _unexplained_silences(self) -> Mapping[str, float]:
         """Without those of a server that is away: a restart would not bring it back."""
-        return {name: seconds for name, seconds in self._silences().items() if not self._informers[name].cut_off()}
+        return {name: informer.unexplained_silence() for name, informer in self._informers.items() if informer.synced}
 
     def _dead_workers(self) -> str:
         dead = [controller.name for controller in self._controllers if self._working and not self._stopping and not controller.alive()]

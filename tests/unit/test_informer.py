@@ -49,7 +49,8 @@ def informer(api, metrics):
 
     def make(*namespaces, timings=QUICK, **options):
         options.setdefault("indexes", {"color": lambda found: found.labels.get("color", "")})
-        one = Informer(api, MAPS, namespaces=namespaces or ("",), primitives=System(), metrics=metrics, timings=timings, **options)
+        options.setdefault("primitives", System())
+        one = Informer(api, MAPS, namespaces=namespaces or ("",), metrics=metrics, timings=timings, **options)
         made.append(one)
         return one
 
@@ -348,6 +349,60 @@ def test_cut_watches_refusals_and_a_forgetful_server_lose_nothing_and_repeat_not
     assert {(found.namespace, found.name): found for found in cache.values()} == present
     assert told.content == present
     assert told.nonsense == []
+
+
+AGES = 1e6
+"""Seconds, more than any test takes."""
+
+
+class Clock(System):
+    """A clock that the test puts forward."""
+
+    ahead = 0.0
+
+    def monotonic(self):
+        return System.monotonic() + self.ahead
+
+
+def test_a_cache_is_as_silent_as_its_scope_that_has_been_silent_for_longest(api, informer):
+    clock = Clock()
+    cache = informer("one", "two", primitives=clock)
+    told = Told(cache)
+    cache.start()
+    assert cache.wait_synced(LONG)
+    assert cache.silence() < AGES
+    clock.ahead = AGES
+    put(api, "m", "one")
+    assert told.names(1) == ["m"]
+    assert cache.silence() >= AGES
+    assert cache.unexplained_silence() >= AGES
+
+
+def test_a_namespace_that_the_server_cannot_serve_hides_no_dead_watch_of_another(api, informer):
+    clock = Clock()
+    cache = informer("one", "two", primitives=clock)
+    cache.start()
+    assert cache.wait_synced(LONG)
+    clock.ahead = AGES
+
+    def refuse(namespace):
+        refused = queue.Queue()
+
+        def hits(call):
+            if hit := call.key.namespace == namespace:
+                refused.put(call)
+            return hit
+
+        api.refuse(ApiError(503, "ServiceUnavailable", "no"), "watch", "list", when=hits, times=10**9)
+        api.cut_watches()
+        for _ in range(2):  # with the second one the first has been noted
+            refused.get(timeout=LONG)
+
+    refuse("one")
+    assert cache.unexplained_silence() >= AGES
+    refuse("two")
+    assert cache.unexplained_silence() == 0.0
+    assert cache.silence() >= AGES
 
 
 def test_stopping_ends_every_thread(informer):

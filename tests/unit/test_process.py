@@ -59,8 +59,8 @@ class Informer(Part):
     def silence(self):
         return self.silent
 
-    def cut_off(self):
-        return self.away
+    def unexplained_silence(self):
+        return 0.0 if self.away else self.silent
 
     def target(self):
         self.asked += 1

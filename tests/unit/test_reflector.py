@@ -412,9 +412,10 @@ def test_it_is_reported_again_when_the_reason_or_the_object_changes(api):
     assert not any(call == "list" for call in rig.calls[1:])
 
 
-def test_a_server_that_is_away_explains_silence_and_one_that_answers_nonsense_does_not(api):
+@pytest.mark.parametrize("away", [REFUSED, ApiError(503, "ServiceUnavailable", "no"), ApiError(429, "TooManyRequests", "no")], ids=repr)
+def test_a_server_that_is_away_explains_silence_and_one_that_answers_nonsense_does_not(api, away):
     nonsense = ApiError(NO_ANSWER, "Unreadable", "odd")
-    rig = Rig(api, nothing, REFUSED, nonsense, nothing)
+    rig = Rig(api, nothing, away, nonsense, nothing)
     seen, wait = [], rig.walk.waits
     rig.walk.waits = Seen(wait, lambda: seen.append((rig.reflector.cut_off, rig.reflector.silence)))
     rig.run()
