@@ -377,6 +377,15 @@ def test_a_key_at_work_is_silent_since_it_last_got_on(queue, clock):
     assert queue.silent() == [5]
 
 
+def test_a_key_that_gets_on_is_not_stuck_for_the_health_check(queue, metrics, clock):
+    queue.add("a")
+    queue.get()
+    clock.time = 1000.0
+    assert metrics.longest_silence() == {"q": 1000.0}
+    queue.progress("a")
+    assert metrics.longest_silence() == {"q": 0.0}
+
+
 def test_a_key_that_rests_is_served_when_the_rest_is_over(queue, clock):
     queue.add("a")
     queue.get()
