@@ -195,9 +195,9 @@ def _has_started(job: Job, seen: Observation) -> bool:
 
 
 def _created_paused(job: Job) -> bool:
-    """Return whether the job was created with runMode.pause: nothing has been stored about it yet."""
+    """Return whether runMode.pause is on in the first spec of the job that could be used. A spec that was refused stores no start."""
     pause = job.spec.run_mode.pause if job.spec.run_mode else None
-    return job.status.observed_generation == 0 and pause is not None and pause.enabled
+    return job.status.start_time is None and pause is not None and pause.enabled
 
 
 def _resume(job: Job, found: Observation, settled: Settlement, now: datetime) -> Plan:

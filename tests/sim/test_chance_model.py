@@ -92,7 +92,7 @@ def test_what_may_happen():
         ("for the first time", status(), status(pausedBeforeStart=True), {}),
         ("for the first time", status(resumes=1), status("Paused", epoch=1, pauseTime=NOW, pausedBeforeStart=True), {"suspend": True}),
         ("is to resume", {}, status("Paused", epoch=1, pauseTime=NOW), {"suspend": True, "had_pods": False}),
-        ("is to resume", status("Pending", observedGeneration=1), status("Paused", epoch=1, pauseTime=NOW), PAUSED_UNSTARTED),
+        ("is to resume", status("Pending", startTime=NOW), status("Paused", epoch=1, pauseTime=NOW), PAUSED_UNSTARTED),
         ("has succeeded", status(), status(succeeded="0"), {}),
         ("has succeeded", status(), status(succeeded="0"), {"ends": [FAILED]}),
         ("has failed", status(), status(failed="0"), {"ends": [FAILED], "policy": ONCE}),

@@ -4,7 +4,9 @@ import pytest
 from msgspec import structs
 
 from genericjob.api.names import Rank
+from genericjob.api.status import GenericJobStatus
 from genericjob.jobs.decide import Try
+from genericjob.jobs.status import troubled
 from unit.jobs import a_job, a_pod, later, planned, pods, settled
 
 ON, OFF = {"runMode": {"pause": {"enabled": True}}}, {"runMode": {"pause": {"enabled": False}}}
@@ -232,6 +234,12 @@ def test_a_job_that_is_created_with_a_pause_resumes():
     assert not started(planned(job.having(**OFF), now=later(70)))
 
 
+def test_a_job_that_is_created_with_a_pause_refused_and_corrected_resumes():
+    refused = troubled(GenericJobStatus(), "InvalidSpec", "no", later(0), stored=GenericJobStatus())
+    job = a_worker().having(**ON).status(structs.replace(refused, observed_generation=1)).generation(2)
+    assert not started(planned(settled(job).having(**OFF), now=later(70)))
+
+
 def test_a_job_that_is_created_with_both_switches_resumes():
     job = settled(a_worker().having(**ON, **QUEUED))
     assert not started(planned(job.having(**OFF, **ADMITTED), now=later(70)))
@@ -273,6 +281,19 @@ def test_a_pause_between_two_starts_is_followed_by_a_resume_although_no_pod_is_t
     job = a_job().type("worker", 1, restartPolicy={"policy": "OnFailure", "limit": 3})
     job = settled(settled(job, pods(worker=["Failed"])), now=later(1))
     job = settled(job.having(**QUEUED), now=later(2))
+    assert not started(planned(job.having(**ADMITTED), now=later(70)))
+
+
+def test_a_pause_of_a_job_whose_pods_others_have_deleted_is_followed_by_a_resume():
+    job = settled(running(), pods(worker=["Running", "Running"]))
+    assert not started(planned(settled(job.having(**QUEUED), now=later(5)).having(**ADMITTED), now=later(70)))
+
+
+def test_a_pause_between_two_starts_of_the_whole_job_is_followed_by_a_resume():
+    job = a_job().type("worker", 2, restartPolicy={"policy": "OnFailure", "limit": 1, "scope": "Job"})
+    job = settled(job, pods(worker=["Failed", None]))  # the second pod was never created: the job was not initialized
+    assert job.build().status.last_job_restart is not None
+    job = settled(job.having(**QUEUED), now=later(5))
     assert not started(planned(job.having(**ADMITTED), now=later(70)))
 
 

@@ -122,8 +122,8 @@ class Change:
 
     @property
     def created_paused(self) -> bool:
-        """Whether nobody has looked at the job before, and runMode.pause is on."""
-        return not self.old.observedGeneration and bool(((self.spec.get("runMode") or {}).get("pause") or {}).get("enabled"))
+        """Return whether no spec of the job could be used before, and runMode.pause is on."""
+        return not self.old.startTime and bool(((self.spec.get("runMode") or {}).get("pause") or {}).get("enabled"))
 
     @property
     def had_pods(self) -> bool:
