@@ -2,8 +2,8 @@
 
 A reconcile gets a key and returns a `Result`; whatever it raises is logged, counted and tried again later, and never ends a worker. A key
 that was served rests nine times as long as its worker computed for it. So an object that is large and changes often uses a tenth of one
-processor at most, and what happens to it meanwhile is looked at together. A reconcile that stops in the middle of its writes (`MORE`) does
-not rest: what it computed serves for many writes, and the queue lets others go first.
+processor at most, and what happens to it meanwhile is looked at together. After a reconcile that stops in the middle of its writes (`MORE`)
+the time in which it waited for the server counts as rest: usually that is enough, and the key continues as soon as it is its turn.
 """
 
 import logging
@@ -57,7 +57,7 @@ DONE = Result("success")
 AGAIN = Result("requeue", unfinished=None)
 """Look again soon, and later each time."""
 MORE = Result("requeue_after", seconds=1.0, unfinished=True)
-"""There are more writes to send: go on as soon as the caches show those that were sent and it is this key's turn, without a rest."""
+"""There are more writes to send: go on when the caches show those that were sent and it is this key's turn, usually without a rest."""
 _FAILED = Result("error", unfinished=None)
 
 
@@ -133,9 +133,10 @@ class Controller:
             raise
         finally:
             self._metrics.active.dec()
-            rest = 0.0 if result.unfinished else REST_PER_WORK * (self._processor_time() - processor)
-            self._queue.done(key, rest=rest, unfinished=result.unfinished)
-        self._metrics.finished(result.outcome, self._primitives.monotonic() - started)
+            duration, computed = self._primitives.monotonic() - started, self._processor_time() - processor
+            rested = duration - computed if result.unfinished else 0.0
+            self._queue.done(key, rest=max(0.0, REST_PER_WORK * computed - rested), unfinished=result.unfinished)
+        self._metrics.finished(result.outcome, duration)
 
     def _attempt(self, key: Key) -> Result:
         try:

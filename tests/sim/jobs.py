@@ -108,7 +108,14 @@ class Cluster(World):
         self.node = Node(self, script, self.contract)
 
     def controller(
-        self, *, workers: int = 2, writers: int = 3, leads: bool = True, namespaces: Sequence[str] = ("",), latency: float = 0.0
+        self,
+        *,
+        workers: int = 2,
+        writers: int = 3,
+        leads: bool = True,
+        namespaces: Sequence[str] = ("",),
+        latency: float = 0.0,
+        processor_time: Callable[[], float] = lambda: 0.0,
     ) -> Watched:
         """Start a controller; returns its way to the API, which can be made to crash. One that does not lead only fills its caches."""
         process = self.stepped.process("controller")
@@ -121,7 +128,7 @@ class Cluster(World):
             metrics=Metrics(),
             workers=workers,
             writers=writers,
-            processor_time=lambda: 0.0,
+            processor_time=processor_time,
         )
         self.assemblies.append(assembly)
         self.controllers.append(api)

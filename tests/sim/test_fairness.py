@@ -113,6 +113,17 @@ def test_a_single_large_job_is_not_interrupted():
         assert len(cluster.api.list(RAW_PODS).items) >= 0.9 * 10 / SLOW * WRITERS
 
 
+def test_a_large_job_whose_reconciles_compute_all_the_time_rests_between_them():
+    with world(begun=False) as cluster:
+        slow(cluster, 0.01, "create")
+        cluster.controller(workers=WORKERS, writers=WRITERS, processor_time=cluster.stepped.monotonic)
+        submit(cluster, 1, 1_010)
+        cluster.stepped.advance(10)
+        assert len(cluster.pods()) == 1_000  # written in 1.25 s
+        cluster.stepped.advance(10)
+        assert len(cluster.pods()) == 1_010
+
+
 def test_large_jobs_that_are_paused():
     with world(teams=12) as cluster:
         submit(cluster, 12, 40)

@@ -190,8 +190,10 @@ def test_a_key_rests_in_proportion_to_the_work_it_made(room, spent, rest):
     assert room.calls == [("a", 0), ("b", 0), ("a", rest)]
 
 
-def test_what_is_not_finished_goes_on_without_a_rest_after_everybody_else(room):
+@pytest.mark.parametrize(("waited", "again"), [(9.0, 10.0), (60.0, 61.0), (4.0, 10.0), (0.0, 10.0)])
+def test_what_is_not_finished_goes_on_after_everybody_else_when_it_has_waited_nine_times_as_long_as_it_computed(room, waited, again):
     def working():
+        room.process.sleep(1.0 + waited)
         room.processor += 1.0
         for key in (A, B, C):
             room.queue.add(key)
@@ -200,8 +202,8 @@ def test_what_is_not_finished_goes_on_without_a_rest_after_everybody_else(room):
     room.answers[A] = [working]
     room.start()
     room.queue.add(A)
-    room.stepped.advance(60)
-    assert room.calls == [("a", 0), ("b", 0), ("c", 0), ("a", 0)]
+    room.stepped.advance(100)
+    assert room.calls == [("a", 0), ("b", 1 + waited), ("c", 1 + waited), ("a", again)]
 
 
 def test_even_failing_work_makes_a_key_rest(room):

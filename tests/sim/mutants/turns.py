@@ -1,6 +1,7 @@
 """Mutants of fairness: whose turn it is, and for how long."""
 
 from genericjob.jobs.applying import Applier
+from genericjob.reconcile.controller import Controller
 from genericjob.reconcile.queue import Queue
 from genericjob.reconcile.turns import Turns
 from sim.mutants.switch import edit, mutant
@@ -40,6 +41,13 @@ mutant(
     edit(Turns.take, "self._groups.move_to_end(group)", "pass"),
     edit(Queue._take, "self._full.add(group)", "pass"),
     first=("test_a_hundred_large_jobs_of_one_namespace",),
+)
+mutant(
+    "lets_no_interrupted_job_rest",
+    "8",
+    "A job that computes for long uses a whole processor as long as it has writes to send.",
+    edit(Controller._serve, "duration - computed if result.unfinished", "9e9 if result.unfinished"),
+    first=("test_a_large_job_whose_reconciles_compute_all_the_time_rests_between_them",),
 )
 mutant(
     "takes_long_work_for_stuck",
