@@ -13,6 +13,7 @@ from typing import Any, Literal, NamedTuple
 
 from genericjob.reconcile.api import pages
 from genericjob.reconcile.errors import ApiError
+from genericjob.reconcile.objects import Unreadable
 from genericjob.reconcile.resources import Resource
 
 from .failures import CommandError
@@ -88,9 +89,11 @@ def follow(
     labels: str = "",
     deadline: float = math.inf,
     contact: Contact | None = None,
+    unreadable: Callable[[Unreadable], None] = lambda _: None,
 ) -> Iterator[Happening]:
     """Yield what there is, even after the deadline, and what happens until then; a short outage is waited for."""
     stream, contact = _Stream(where, resource, namespace, fields, labels), contact or Contact()
+    stream.unreadable = unreadable
     while not stream.begun or time.monotonic() < deadline:
         try:
             for happening in stream.go_on(deadline, contact.answered):
@@ -119,6 +122,9 @@ class _Stream:
         self._longest = LONGEST_OF_RUN if where.local else LONGEST
         self._fields, self._labels = fields, labels
         self._known: dict[str, dict[str, Any]] = {}
+        self._reported: set[tuple[str, str]] = set()
+        self.unreadable: Callable[[Unreadable], None] = lambda _: None
+        """Called for each object that cannot be decoded, once per reason."""
         self.version = ""
         self.begun = False
 
@@ -140,6 +146,8 @@ class _Stream:
             connected()
             for event in watch:
                 self.version = watch.resource_version
+                if event.unreadable is not None and event.type != "DELETED":
+                    self._report(event.unreadable)
                 if event.object is not None:
                     yield self._happened(event.object, gone=event.type == "DELETED")
             self.version = watch.resource_version
@@ -149,11 +157,19 @@ class _Stream:
         found = {each["metadata"]["uid"]: each for page in listed for each in page.items}
         lost = [each for uid, each in self._known.items() if uid not in found]
         self._known, self.version, self.begun = found, listed[-1].resource_version, True
+        for page in listed:
+            for unreadable in page.unreadable:
+                self._report(unreadable)
         for each in lost:
             yield Happening("DELETED", each)
         for each in found.values():
             yield Happening("PRESENT", each)
         yield Happening("COMPLETE", {})
+
+    def _report(self, lost: Unreadable) -> None:
+        if (about := (str(lost), lost.problem)) not in self._reported:
+            self._reported.add(about)
+            self.unreadable(lost)
 
     def _happened(self, found: dict[str, Any], *, gone: bool) -> Happening:
         uid = found["metadata"]["uid"]

@@ -10,7 +10,21 @@ from genericjob.api.names import GROUP, KIND
 
 from .failures import BAD_INPUT, CommandError
 from .following import follow
-from .jobs import INCOMPLETE, JOBS, Job, Selector, complete, everything, find, key_of, kinds_of, plain, status_of, total_of
+from .jobs import (
+    INCOMPLETE,
+    JOBS,
+    Job,
+    Selector,
+    complete,
+    everything,
+    find,
+    key_of,
+    kinds_of,
+    plain,
+    report_unreadable,
+    status_of,
+    total_of,
+)
 from .options import JSONPATH, Context, Kubeconfig, Local, Namespace, Output, Target, target
 from .several import Several
 from .tables import Table, age, colourful, duration, moment, now
@@ -70,7 +84,7 @@ def _watch(where: Target, names: Sequence[str], printer: "Printer", *, everywher
     place = "" if everywhere else where.namespace
     fields = f"metadata.name={names[0]}" if len(names) == 1 else ""
     first: list[Job] | None = []
-    for news, job in follow(where, JOBS, place, fields=fields, labels=selector):
+    for news, job in follow(where, JOBS, place, fields=fields, labels=selector, unreadable=report_unreadable):
         if news == "COMPLETE":
             if first:
                 printer.show(first, several=False)

@@ -142,9 +142,14 @@ def everything(where: Target, *, everywhere: bool = False, labels: str = "") -> 
     for page in pages(where.api, JOBS, "" if everywhere else where.namespace, labels=labels):
         found += page.items
         for lost in page.unreadable:
-            say(f"genericjob: the job {lost} cannot be read: {lost.problem}", err=True)
+            report_unreadable(lost)
         version = page.resource_version
     return found, version
+
+
+def report_unreadable(lost: Unreadable) -> None:
+    """Name a job that cannot be decoded."""
+    say(f"genericjob: the job {lost} cannot be read: {lost.problem}", err=True)
 
 
 def whole(job: Job) -> Job:

@@ -8,6 +8,7 @@ from contextlib import suppress
 from itertools import count
 from pathlib import Path
 
+import msgspec
 import pytest
 import yaml
 
@@ -24,7 +25,7 @@ from genericjob.reconcile import http
 from genericjob.reconcile.errors import ApiError
 from genericjob.reconcile.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, EVENTS, NAMESPACES, RAW_PODS, Key, raw
 from harness.clusters import eventually
-from harness.scripted import ScriptedServer, answer, stream_and_say_nothing
+from harness.scripted import ScriptedServer, answer, stream, stream_and_say_nothing
 
 JOBS = raw("batch.tensorstack.dev", "v1beta1", "genericjobs", "GenericJob")
 
@@ -716,6 +717,30 @@ def test_a_cluster_that_does_not_know_our_kind(call, tmp_path):
     assert "is its CustomResourceDefinition installed?" in complaint
     assert complaint.endswith(f"{HOW_TO_INSTALL}\n")
     assert HOW_TO_INSTALL in (Path(__file__).parents[2] / "README.md").read_text()
+
+
+def test_a_watch_names_each_job_that_cannot_be_decoded_once(call, tmp_path):
+    def stored(name, version):
+        body = a_job(name)
+        return body | {"metadata": {"name": name, "namespace": "team", "uid": name, "resourceVersion": str(version)}}
+
+    def deep(name, version):
+        return stored(name, version) | {"x": "@"}
+
+    def written(body):
+        return msgspec.json.encode(body).replace(b'"@"', b"[" * 9_000 + b"]" * 9_000)
+
+    listed = {"metadata": {"resourceVersion": "3"}, "items": [stored("fine", 1), deep("old", 2)]}
+    events = [{"type": "MODIFIED", "object": deep("old", 4)}, {"type": "ADDED", "object": deep("new", 5)}]
+    with ScriptedServer(
+        answer(200, written(listed)), stream(*(written(event) + b"\n" for event in events)), answer(403, {"message": "enough"})
+    ) as server:
+        code, out, complaint = call("get", "-A", "-w", "--kubeconfig", kubeconfig_of(server, tmp_path / "config"))
+    assert "fine" in out
+    lines = [line.split(" cannot be read: ")[0] for line in complaint.splitlines() if "cannot be read" in line]
+    assert lines == ["genericjob: the job team/old", "genericjob: the job team/new"]
+    assert "enough" in complaint
+    assert code == 1
 
 
 @pytest.mark.parametrize(
