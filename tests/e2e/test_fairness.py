@@ -8,6 +8,7 @@ asserts the times (`tests/sim/test_fairness.py`), on its virtual clock.
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from itertools import count
 from statistics import median
 from threading import Event
@@ -19,7 +20,8 @@ from e2e.apart import apart
 from e2e.jobs import Job, a_job, counts, replicas
 from genericjob.reconcile.api import pages
 from genericjob.reconcile.http import MERGE_PATCH
-from genericjob.reconcile.resources import RAW_PODS, partial
+from genericjob.reconcile.resources import RAW_PODS
+from genericjob.reconcile.resources import partial as partial_metadata
 from harness.clusters import eventually
 from harness.controllers import USER
 from harness.definitions import GENERIC_JOBS
@@ -32,7 +34,7 @@ NEIGHBOURS = 5
 MEBIBYTE = 1 << 20
 OBJECT = 3 * MEBIBYTE // 2
 """What the store takes at most."""
-POD_NAMES = partial("", "v1", "pods", "Pod")
+POD_NAMES = partial_metadata("", "v1", "pods", "Pod")
 
 
 @pytest.fixture(scope="module")
@@ -98,15 +100,20 @@ def many_large_jobs(world):
 
 
 @contextmanager
-def slow_admission_of_pods(world):
+def slow_admission_of_pods(world, *, teams=1):
     with ExitStack() as stack:
-        namespace = world.namespace()
-        stack.enter_context(slow_admission(world.plane, world.api, namespace, seconds=ADMISSION_S))
+        namespaces = [world.namespace() for _ in range(teams)]
+        for namespace in namespaces:
+            stack.enter_context(slow_admission(world.plane, world.api, namespace, seconds=ADMISSION_S))
+            stack.callback(sweep, world, namespace)
         for number in range(JOBS):
-            world.api.create(GENERIC_JOBS, large(f"large-{number}", RANKS), namespace)
-        stack.callback(sweep, world, namespace)
-        eventually(lambda: pods(world, namespace) > JOBS)
-        yield lambda: pods(world, namespace) < JOBS * RANKS
+            world.api.create(GENERIC_JOBS, large(f"large-{number}", RANKS), namespaces[number % teams])
+
+        def everywhere():
+            return sum(pods(world, namespace) for namespace in namespaces)
+
+        eventually(lambda: everywhere() > JOBS)
+        yield lambda: everywhere() < JOBS * RANKS
 
 
 @contextmanager
@@ -200,6 +207,7 @@ def repeated(act, per_second):
 ABUSES = {
     f"{JOBS} jobs of {RANKS:,} ranks": many_large_jobs,
     f"the same behind admission of {ADMISSION_S:g} s per pod": slow_admission_of_pods,
+    "the same, one namespace each": partial(slow_admission_of_pods, teams=JOBS),
     f"{JOBS} jobs of {RANKS:,} ranks whose pods are refused": refused_creates,
     f"{JOBS} jobs as large as the store takes, paused and resumed": huge_statuses,
     "a job that is edited 100 times a second": a_hundred_edits_a_second,
