@@ -28,8 +28,9 @@ python:
 $(READY): pyproject.toml constraints.txt | python
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null \
 		|| { echo "make: Python's venv module is missing: install it (Debian and Ubuntu call it python3-venv)" >&2; exit 1; }
-	@echo "== Installing the project and its tools into $(VENV) (a minute or two)"
+	@echo "== Making the virtual environment $(VENV)"
 	@rm -rf $(VENV) && $(PYTHON) -m venv $(VENV)
+	@echo "== Installing the project and its tools into it (a minute or two)"
 	@$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]' \
 		|| { echo "make: the packages could not be installed: is a Python package index reachable?" >&2; exit 1; }
 	@touch $@
@@ -94,16 +95,16 @@ e2e: $(READY) programs ## Tests on a real control plane
 .PHONY: large
 large: LARGE_RANKS ?= 10000
 large: $(READY) programs ## A job of LARGE_RANKS=10000 ranks that all fail, beside others: many minutes
-	@LARGE_RANKS=$(LARGE_RANKS) $(BIN)/python -m pytest tests/e2e/test_large.py -rP --timeout 0
+	@LARGE_RANKS=$(LARGE_RANKS) $(BIN)/python -m pytest tests/e2e/test_large.py -v -s --timeout 0
 
 .PHONY: fairness
 fairness: $(READY) programs ## How long a small job waits beside each abuse that docs/contract.md names (quiet machine, 2 minutes)
-	@$(BIN)/python -m pytest tests/e2e/test_fairness.py -rP --show-capture=stdout
+	@$(BIN)/python -m pytest tests/e2e/test_fairness.py -v -rP --show-capture=stdout
 
 .PHONY: idle
 idle: IDLE_SECONDS ?= 60
 idle: $(READY) programs ## What the controller does beside 100 running jobs: IDLE_SECONDS=60 (quiet machine)
-	@IDLE_SECONDS=$(IDLE_SECONDS) $(BIN)/python -m pytest tests/e2e/test_genericjob_idle.py -rP --show-capture=stdout
+	@IDLE_SECONDS=$(IDLE_SECONDS) $(BIN)/python -m pytest tests/e2e/test_genericjob_idle.py -v -rP --show-capture=stdout
 
 .PHONY: flaky
 flaky: $(READY) programs ## Tests about signals, terminals and processes 50 times, the slowest 10 times, beside busy processes; continues where it was interrupted; OPTIONS=--help
@@ -111,10 +112,13 @@ flaky: $(READY) programs ## Tests about signals, terminals and processes 50 time
 
 .PHONY: lint
 lint: $(READY) ## ruff, mypy --strict, import-linter
-	@echo "== Lint: ruff, mypy, import-linter"
+	@echo "== Lint: ruff check"
 	@$(BIN)/ruff check $(CODE)
+	@echo "== Lint: ruff format"
 	@$(BIN)/ruff format --check --quiet $(CODE)
+	@echo "== Lint: mypy --strict (a minute without its cache)"
 	@$(BIN)/mypy genericjob hack/cluster hack/capture hack/flaky tests/harness bench
+	@echo "== Lint: import-linter"
 	@$(BIN)/lint-imports --no-cache --no-logo
 
 .PHONY: format

@@ -138,8 +138,8 @@ class Comparison:
 
     @property
     def slower(self) -> bool:
-        """Whether the new code certainly needs more processor time, and more than is accepted."""
-        return self.cpu.median > MOST_CPU and self.cpu.low > 1.0
+        """Whether the new code certainly needs more processor time, and more than is accepted. Few pairs prove nothing."""
+        return len(self.pairs) >= LEAST_PAIRS and self.cpu.median > MOST_CPU and self.cpu.low > 1.0
 
     def lines(self, commit: str) -> Iterator[str]:
         """The table to print."""

@@ -61,13 +61,7 @@ class Round:
 
 
 def main() -> int:
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--ranks", type=int, default=1000)
-    options.add_argument("--pairs", type=int, help=f"default: 5, and {LEAST_PAIRS} with --against")
-    options.add_argument("--no-page", action="store_true", help="print the result only")
-    options.add_argument(
-        "--against", metavar="COMMIT", help="compare with the controller of a commit instead; exit code 1 if that needs less"
-    )
+    options = command_line()
     asked = options.parse_args()
     with ExitStack() as opened:
         try:
@@ -77,10 +71,10 @@ def main() -> int:
         plane = opened.enter_context(Plane.up(f"bench-{os.getpid()}", owner=os.getpid()))
         bench = Bench(plane, Path(opened.enter_context(tempfile.TemporaryDirectory())), asked.ranks)
         if old:
-            compared = Comparison(taken_turns(bench.ours, partial(bench.ours, old), asked.pairs or LEAST_PAIRS, asked.ranks), asked.ranks)
+            compared = Comparison(taken_turns(bench.ours, partial(bench.ours, old), number_of_pairs(asked), asked.ranks), asked.ranks)
             print("\n".join(compared.lines(asked.against)))
             return int(compared.slower)
-        pairs = taken_turns(bench.ours, bench.bare, asked.pairs or PAIRS, asked.ranks)
+        pairs = taken_turns(bench.ours, bench.bare, number_of_pairs(asked), asked.ranks)
     text = page(pairs, asked.ranks)
     if asked.no_page:
         console.print(text)
@@ -88,6 +82,23 @@ def main() -> int:
         PAGE.write_text(text)
         console.print(f"written: docs/{PAGE.name}")
     return 0
+
+
+def command_line() -> argparse.ArgumentParser:
+    """The options."""
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--ranks", type=int, default=1000)
+    options.add_argument("--pairs", type=int, help=f"default: 5, and {LEAST_PAIRS} with --against")
+    options.add_argument("--no-page", action="store_true", help="print the result only")
+    options.add_argument(
+        "--against", metavar="COMMIT", help="compare with the controller of a commit instead; exit code 1 if that needs less"
+    )
+    return options
+
+
+def number_of_pairs(asked: argparse.Namespace) -> int:
+    """How many pairs to measure, unless a number was asked for: another commit is judged, so that needs more."""
+    return int(asked.pairs or (LEAST_PAIRS if asked.against else PAIRS))
 
 
 def taken_turns(ours: Callable[[], Round], other: Callable[[], Round], pairs: int, ranks: int) -> list[tuple[Round, Round]]:

@@ -10,6 +10,7 @@ from conformance.twins import Twins
 from conformance.worlds import MemoryWorld, ServerWorld
 from harness.clusters import Namespaces
 
+LONG = "CONFORMANCE_OPERATIONS" in os.environ
 OPERATIONS = int(os.environ.get("CONFORMANCE_OPERATIONS", "1000"))
 STEPS = 40
 
@@ -18,6 +19,10 @@ def test_random_operations_have_the_same_answers_on_both(server_with_kinds, clus
     namespaces = Namespaces(server_with_kinds)
 
     def worlds():
+        """A new pair for each sequence."""
+        if LONG:
+            with capsys.disabled():
+                print(f"{Twins.sent:,} of {OPERATIONS:,} operations sent", flush=True)
         return MemoryWorld(memory_with_kinds()), ServerWorld(server_with_kinds, cluster, namespaces.make())
 
     Twins.sent = Twins.agreed = 0

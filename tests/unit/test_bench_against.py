@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from bench.against import Comparison, UnknownCommitError, check_origin, checked_out, environment, estimate, interval_rank
+from bench.quick import Round, command_line, number_of_pairs, taken_turns
 
 pytestmark = pytest.mark.processes
 
@@ -40,6 +41,10 @@ def test_twenty_ratios_have_the_sixth_from_both_ends():
     found = estimate(ratios)
     assert (found.median, found.low, found.high) == pytest.approx((1.095, 1.05, 1.14))
     assert str(found) == "1.095 (1.050 to 1.140)"
+
+
+def test_one_round_that_was_disturbed_does_not_count():
+    assert estimate([1.0] * 19 + [100.0]).median == 1.0
 
 
 @given(some.lists(some.floats(0.5, 2.0), min_size=6, max_size=60))
@@ -75,6 +80,35 @@ def test_a_noisy_machine_is_no_proof():
     assert found.cpu.median > 1.05
     assert found.cpu.low <= 1.0
     assert not found.slower
+
+
+def test_few_pairs_prove_nothing():
+    found = Comparison([(Costs(2.0, 2.0), Costs(2.0, 1.0))] * 19, 1000)
+    assert found.cpu.low == 2.0
+    assert not found.slower
+    assert list(found.lines("abc"))[-1] == "fewer than 20 pairs: a trial, no measurement"
+
+
+@pytest.mark.parametrize(
+    ("words", "pairs"), [((), 5), (("--against", "abc"), 20), (("--against", "abc", "--pairs", "3"), 3), (("--pairs", "7"), 7)]
+)
+def test_another_commit_is_judged_by_twenty_pairs(words, pairs):
+    assert number_of_pairs(command_line().parse_args(words)) == pairs
+
+
+def test_contenders_take_turns_and_their_first_rounds_do_not_count():
+    rounds = []
+
+    def contender(name):
+        def measure():
+            rounds.append(name)
+            return Round(seconds=len(rounds), cpu=1.0)
+
+        return measure
+
+    found = taken_turns(contender("ours"), contender("other"), 3, ranks=10)
+    assert rounds == ["other", "ours", "ours", "other", "other", "ours", "ours", "other"]
+    assert [(ours.seconds, other.seconds) for ours, other in found] == [(3, 4), (6, 5), (7, 8)]
 
 
 def test_figures_are_medians_per_rank():

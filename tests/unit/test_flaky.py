@@ -8,11 +8,12 @@ import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
 from cluster.processes import look_up
-from flaky.__main__ import main
+from flaky.__main__ import _options, _told, main
 from flaky.busy import busy
 from flaky.packs import LONGEST_S, Case, packed, wanted
 from flaky.record import Record, append, fingerprint
@@ -191,6 +192,29 @@ def test_a_test_that_ends_its_process_has_failed_and_the_others_go_on(suite, cap
     assert len(results(suite)) == 3
     (failed,) = (line["failed"] for line in results(suite) if line["failed"])
     assert "the process ended with 0 while this test ran" in (suite / "state" / "failures" / failed).read_text()
+
+
+def test_by_default_marked_tests_run_50_times_and_the_20_slowest_10_times_beside_4_busy_processes():
+    options = _options([])
+    assert (options.times, options.slowest, options.slow_times, options.busy) == (50, 20, 10, 4)
+
+
+class Working(NamedTuple):
+    at: str
+
+
+@pytest.mark.parametrize(
+    ("work", "elapsed", "told"),
+    [
+        (50.0, 60.0, "1,200 runs left, 2 failed, about 1 min left; now test_x.py::test_y"),
+        (40.0, 1200.0, "1,200 runs left, 2 failed, about 13 min left; now test_x.py::test_y"),
+        (100.0, 60.0, "1,200 runs left, 2 failed, some time left; now test_x.py::test_y"),
+    ],
+)
+def test_the_progress_line_has_what_is_left(tmp_path, work, elapsed, told):
+    record = Record(tmp_path, "code")
+    record.tests["one"].failures += ["a", "b"]
+    assert _told(record, 1_200, work, 100.0, elapsed, [Working(""), Working("tests/unit/test_x.py::test_y")]) == told
 
 
 def test_nothing_to_repeat_is_said(suite, capsys):
