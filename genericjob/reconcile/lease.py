@@ -29,6 +29,8 @@ log = logging.getLogger(__name__)
 JITTER = 1.2
 """Those who wait look every `retry` to 2.2 x `retry` seconds: standbys that started together do not ask together."""
 NEVER = float("-inf")
+FORBIDDEN, LONG_FORBIDDEN_S = 403, 60.0
+"""Refusals for so long are a missing permission, and not a role that is being replaced."""
 
 
 @dataclass(frozen=True)
@@ -96,6 +98,8 @@ class Elector:
         self._watch: Watch[dict[str, Any]] | None = None
         self._renewals: Thread | None = None
         self._problem = ""
+        self._forbidden_since: float | None = None
+        """Since when each attempt is refused for want of a permission."""
         metrics.leading(key.name, False)
 
     @property
@@ -113,6 +117,14 @@ class Elector:
         if over <= self._timings.lease - self._timings.renew:
             return ""
         return f"the lease {self._key} ended {over:.0f} s ago, and this process goes on"
+
+    def refusal(self) -> str:
+        """What a readiness probe has to know: this process lacks the permission to ever hold the lease; else empty."""
+        since = self._forbidden_since
+        seconds = 0.0 if since is None else self._primitives.monotonic() - since
+        if seconds < LONG_FORBIDDEN_S:
+            return ""
+        return f"the lease {self._key} has been refused for {seconds:.0f} s: {self._problem}; allow get, watch, create and update of it"
 
     def run(self, started: Callable[[], None]) -> None:
         """Wait to be elected, call `started` (which must not block), and hold the lease until it is lost or `stop` is called."""
@@ -245,7 +257,7 @@ class Elector:
         except Exception:
             log.exception("an attempt at the lease %s failed unexpectedly", self._key)
             return None
-        self._problem = ""
+        self._problem, self._forbidden_since = "", None
         if begin is None:
             return False
         with self._changed:
@@ -255,6 +267,10 @@ class Elector:
             return self.leading
 
     def _note(self, error: ApiError) -> None:
+        if error.code != FORBIDDEN:
+            self._forbidden_since = None
+        elif self._forbidden_since is None:
+            self._forbidden_since = self._primitives.monotonic()
         if error.conflict or error.already_exists:
             log.debug("somebody else was faster with the lease %s", self._key)
             return

@@ -109,6 +109,10 @@ class Elector(Protocol):
         """What a liveness probe has to know."""
         ...
 
+    def refusal(self) -> str:
+        """What a readiness probe has to know."""
+        ...
+
 
 class Server(Protocol):
     """Answers requests."""

@@ -88,6 +88,7 @@ class Process:
         health.live("reconciles", stuck(self._metrics.longest_silence))
         if self._elector:
             health.live("leadership", self._elector.complaint)
+            health.ready("lease", self._elector.refusal)
         health.ready("caches", lambda: f"not filled yet: {', '.join(missing)}" if (missing := self._unfilled()) else "")
         health.ready("watches", standing_still(self._silences, SILENT))
         health.live("watches", standing_still(self._unexplained_silences, DEAF))

@@ -648,6 +648,30 @@ def test_a_process_that_goes_on_after_its_time_fails_its_liveness(candidate, clo
     assert "the lease default/genericjob ended" in a.elector.complaint()
 
 
+@pytest.mark.parametrize("verb", ["get", "create"])
+def test_who_may_not_have_the_lease_is_not_ready_after_a_minute(candidate, clock, verb):
+    a = candidate("a")
+    a.api.refuse(ApiError(403, "Forbidden", "you may not"), verb, times=1000)
+    a.run()
+    clock.advance(59)
+    assert a.elector.refusal() == ""
+    clock.advance(11)
+    assert a.elector.refusal().startswith("the lease default/genericjob has been refused for ")
+    assert "you may not" in a.elector.refusal()
+    a.api.heal()
+    clock.advance(10)
+    assert (a.leads, a.elector.refusal()) == (True, "")
+
+
+def test_a_server_that_is_away_does_not_refuse_the_lease(candidate, clock):
+    a = candidate("a")
+    a.api.refuse(ApiError(403, "Forbidden", "you may not"), "get", times=10)
+    a.run()
+    a.away("get")
+    clock.advance(200)
+    assert a.elector.refusal() == ""
+
+
 def test_a_released_lease_is_nothing_to_complain_about(candidate, clock):
     a = candidate("a").run()
     clock.call(a.elector.release)

@@ -127,7 +127,7 @@ class Elector(Part):
     def __init__(self, world):
         super().__init__(world, "lease")
         self.elected, self.over = Flag(world.clock), Flag(world.clock)
-        self.problem = ""
+        self.problem = self.refused = ""
         self.bug = False
 
     def run(self, started):
@@ -152,6 +152,9 @@ class Elector(Part):
 
     def complaint(self):
         return self.problem
+
+    def refusal(self):
+        return self.refused
 
 
 class Server(Part):
@@ -580,6 +583,14 @@ def test_workers_that_are_stuck_or_gone_and_a_lease_that_is_over_fail_the_livene
         "[+]watches ok",
         "healthz check failed",
     ]
+
+
+def test_a_process_that_may_not_have_the_lease_is_not_ready(world):
+    world.run()
+    assert world.health.report("readyz").well
+    world.elector.refused = "the lease has been refused for 70 s"
+    assert "[-]lease failed: the lease has been refused for 70 s" in world.ready()
+    assert world.health.report("healthz").well
 
 
 def test_a_cache_that_stands_still_is_not_ready_and_in_the_end_not_alive(world):
