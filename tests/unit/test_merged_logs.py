@@ -82,11 +82,16 @@ class Logs:
         return [(line.source.label, line.data.decode().removesuffix("\n")) for line in self.merged(**options)]
 
 
-def endless(size=1_000, seconds=0.001):
-    number = 0
-    while True:
-        yield number * seconds, "x" * size
-        number += 1
+AHEAD = MAX_AHEAD_OF_ONE_BYTES // (1_000 + LINE_BYTES) + 2
+"""Lines of 1,000 characters that may be read before they are wanted."""
+
+
+def endless(*, wanted):
+    """A log that has no end. Whoever reads much more of it than is wanted and may be read ahead fails, before memory is used up."""
+    most = wanted + AHEAD + 2_000
+    for number in range(most):
+        yield number * 0.001, "x" * 1_000
+    raise AssertionError(f"{most:,} lines were read of a log of which {wanted:,} were wanted")
 
 
 # ------------------------------------------------------------------------------------------------ order
@@ -107,23 +112,22 @@ def test_a_clock_that_was_put_back_loses_no_line():
 
 
 def test_the_first_line_is_there_before_much_was_read():
-    logs = Logs(*[endless] * 8)
+    logs = Logs(*[lambda: endless(wanted=10_000 // 8)] * 8)
     first = next(lines := logs.merged())
     assert first.data == b"x" * 1_000 + b"\n"
-    ahead = MAX_AHEAD_OF_ONE_BYTES // (1_000 + LINE_BYTES) + 2
-    assert all(taken <= ahead for taken in logs.taken)
+    assert all(taken <= AHEAD for taken in logs.taken)
     for _ in range(10_000):
         next(lines)
-    assert all(taken <= 10_000 // 8 + ahead for taken in logs.taken), "what nobody has printed is not read"
+    assert all(taken <= 10_000 // 8 + AHEAD for taken in logs.taken), "what nobody has printed is not read"
 
 
 def test_a_log_whose_turn_has_not_come_is_not_read():
-    later = lambda: ((1_000_000 + at, text) for at, text in endless())  # noqa: E731
-    logs = Logs(endless, later)
+    later = lambda: ((1_000_000 + at, text) for at, text in endless(wanted=0))  # noqa: E731
+    logs = Logs(lambda: endless(wanted=20_000), later)
     lines = logs.merged()
     for _ in range(20_000):
         next(lines)
-    assert logs.taken[1] <= MAX_AHEAD_OF_ONE_BYTES // (1_000 + LINE_BYTES) + 2
+    assert logs.taken[1] <= AHEAD
 
 
 def test_large_logs_take_a_bounded_amount_of_memory():
