@@ -90,7 +90,7 @@ def bytes_cases(kind):
 CASES = {
     "metadata": (metadata_cases, ("Widget", "Pod", "Service")),
     "status": (status_cases, OWN),
-    "bytes": (bytes_cases, ("Widget", "Pod")),
+    "bytes": (bytes_cases, ("Widget", "Pod", "Service")),
 }
 
 

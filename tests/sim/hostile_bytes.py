@@ -1,4 +1,4 @@
-"""Bytes of objects that no program expects: nested deeply, with wrong types, numbers beyond 64 bits, or no text at all.
+"""Bytes of objects that no program expects: nested deeply, huge, with wrong types, numbers beyond 64 bits, or no text at all.
 
 Each kind is an edit of the JSON of an object, which is made of what a controller keeps of it.
 """
@@ -26,6 +26,7 @@ EDITS: Mapping[str, Mapping[str, bytes]] = {
     "deep status": {"status": b'{"phase":"Running","conditions":%b}' % _DEEP},
     "long number": {"metadata.deletionGracePeriodSeconds": _LONG_NUMBER},
     "long generation": {"metadata.generation": _LONG_NUMBER},
+    "huge": {"metadata.managedFields": b'"%b"' % (b"x" * 100_000), "metadata.finalizers": b"7"},
     "no text": {"metadata.finalizers": b"[%b]" % _NO_TEXT},
     "wrong spec": {"spec": b'{"nodeName":7,"clusterIP":[],"ports":{},"replicaSpecs":"none","managedBy":null}'},
     "wrong status": {"status": b'{"phase":5,"conditions":{"type":"Ready"},"tasks":{"type":[]},"containerStatuses":"none"}'},
