@@ -20,10 +20,8 @@ from genericjob.reconcile.resources import Key
 from genericjob.reconcile.serving import Address, Pages, Server, pages, parse_address
 from genericjob.reconcile.timeouts import CREATE_S
 
-from .options import HOME, LEASE, LONGEST_NAME, Context
+from .options import HOME, LEASE, LONGEST_NAME, NAMESPACE_PATTERN, Context
 from .options import lease_name as default_lease
-
-LONGEST_LABEL = 63
 
 log = logging.getLogger(__name__)
 
@@ -122,7 +120,7 @@ def controller(
 
 def _check_namespace(name: str) -> None:
     """AN EMPTY NAME WOULD MEAN ALL NAMESPACES, and mostly is a variable of a shell that nobody has set."""
-    if len(name) > LONGEST_LABEL or not re.fullmatch(LABEL, name):
+    if not NAMESPACE_PATTERN.fullmatch(name):
         hint = "leave the option out to watch all of them" if not name else "lower-case letters, digits and dashes, 63 at most"
         raise typer.BadParameter(f"{name!r} is no name of a namespace: {hint}", param_hint="--namespace")
 

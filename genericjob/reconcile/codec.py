@@ -58,7 +58,8 @@ class Codec(Generic[T]):
         """Read one object; raises ApiError if it cannot be decoded."""
         found, unreadable = self.read(data)
         if found is None:
-            raise ApiError(NO_ANSWER, UNREADABLE_OBJECT, f"{self._name} {unreadable} cannot be read: {unreadable and unreadable.problem}")
+            assert unreadable is not None  # noqa: S101 - for the type checker
+            raise ApiError(NO_ANSWER, UNREADABLE_OBJECT, f"{self._name} {unreadable} cannot be read: {unreadable.problem}")
         return found
 
     def read(self, data: bytes) -> tuple[T | None, Unreadable | None]:

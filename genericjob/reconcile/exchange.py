@@ -1,11 +1,16 @@
 """One request, from its first send to an answer, within one deadline.
 
-What is retried here, and nothing else is: a request that certainly had no effect. That is one that could not be sent on a connection which
-had been idle, a read whose connection broke, one refused with 401 for which there are new credentials, and one refused with 429, after the
-time the server asked for, as far as the request's own time allows. Everything else is the caller's decision, told by `ApiError`.
+A request is retried here only if it certainly had no effect:
 
-Every send is a decision of its own: directly before it the clock and the fence are asked, and a write carries in `timeout=` what is left of
-its time. A retry gets no more time than the first try had.
+- it could not be sent on a connection which had been idle;
+- it was a read, and its connection broke;
+- it was refused with 401, and there are new credentials;
+- it was refused with 429; the retry is sent after the time that the server asked for, if the deadline allows that.
+
+Every other error is raised as `ApiError`, and the caller decides.
+
+The deadline and the fence are checked directly before each send, and a write carries in `timeout=` what is left of its time. Retries share
+the deadline of the first send.
 """
 
 import platform

@@ -14,8 +14,8 @@ of it, counts as low until it is finished, however often it is added meanwhile. 
 workers, so that others do not wait until a worker is done with one of them. A key that makes no progress, because the server takes long to
 answer a write, counts neither as a worker's place nor as one of the low keys at work: a relief takes the next key instead (`relieve`).
 
-Nobody keeps the time but the workers: of those that wait in `get` one waits for the next timer, the others until they are called. Whoever
-leaves with work passes the watch on, so a timer wakes one thread and not all of them.
+There is no timer thread. Of the workers that wait in `get` one waits for the next timer, the others until they are notified. When that
+worker takes a key, another one waits for the timer instead, so a timer wakes one thread and not all of them.
 """
 
 import heapq
