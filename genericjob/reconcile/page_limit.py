@@ -16,6 +16,10 @@ WANTED_BYTES = 8 * 2**20
 TOO_HEAVY_BYTES = 16 * 2**20
 """JSON of a page that is not read to its end: memory has to hold it twice, for each resource that is listed at the same time."""
 
+LARGEST_OBJECT_BYTES = 64 * 2**20
+"""JSON of one object, as a page of its own or as an event. No API server sends so much: etcd stores 1.5 MiB of an object, a request has
+at most 3 MiB, and JSON takes up to six bytes for one of them (`<` is `\\u003c`) and seldom more. So who sends more does not end."""
+
 STEP = 5
 """By which factor the limit grows at most from one page to the next, and shrinks after a page that was too heavy."""
 

@@ -13,6 +13,8 @@ from .api import Event, Position
 from .codec import Codec
 from .connection import Connection
 from .errors import NO_ANSWER, ApiError
+from .line_buffer import LineBuffer
+from .page_limit import LARGEST_OBJECT_BYTES
 from .reply import BrokenReplyError, Reply
 
 T = TypeVar("T")
@@ -37,17 +39,15 @@ class HttpText:
         self._closed = False
 
     def __iter__(self) -> Iterator[bytes]:
-        rest = b""
+        lines = LineBuffer()
         try:
-            while chunk := self._read():
-                *lines, rest = (rest + chunk).split(b"\n")
-                for line in lines:
+            while piece := self._read():
+                for line in lines.ended_by(piece):
                     yield line + b"\n"
-                if len(rest) >= self._longest:
-                    yield rest
-                    rest = b""
-            if rest:
-                yield rest
+                if lines.size >= self._longest:
+                    yield lines.take()
+            if lines.size:
+                yield lines.take()
         finally:
             self._connection.close()
 
@@ -93,20 +93,20 @@ class HttpWatch(Generic[T]):
 
     def __iter__(self) -> Iterator[Event[T]]:
         decode, advance = self._codec.event, self._position.advance
-        rest = b""
+        lines = LineBuffer()
         try:
-            while chunk := self._read():
-                lines = (rest + chunk).split(b"\n")
-                rest = lines.pop()
-                for line in lines:
+            while piece := self._read():
+                for line in lines.ended_by(piece):
                     if self._closed:
                         return
                     if line:
                         event = decode(line)
                         advance(event)
                         yield event
-            if rest and not self._closed:
-                decode(rest)  # an answer that is no stream of lines says here what it is
+                if lines.size > LARGEST_OBJECT_BYTES:
+                    raise ApiError(NO_ANSWER, "Unreadable", f"the server sent an event of more than {LARGEST_OBJECT_BYTES:,} bytes")
+            if lines.size and not self._closed:
+                decode(lines.take())  # an answer that is no stream of lines says here what it is
                 raise ApiError(NO_ANSWER, "Unreachable", "the watch was cut in the middle of an event")
         finally:
             self._connection.close()

@@ -424,6 +424,16 @@ def test_an_event_without_its_end_is_an_error():
         assert fail(lambda: list(HttpApi(server.credentials()).watch(PODS, resource_version="0"))).unreachable
 
 
+def test_an_event_without_an_end_fills_no_memory(monkeypatch):
+    monkeypatch.setattr("genericjob.reconcile.stream.LARGEST_OBJECT_BYTES", 300_000)
+    large, seen = added("x" * 299_000, 2), []
+    with ScriptedServer(stream(added("a", 1), large, b"{" * 301_000)) as server:
+        watch = HttpApi(server.credentials()).watch(PODS, resource_version="0")
+        error = fail(lambda: seen.extend(watch_all(watch, seen)))
+    assert (error.reason, error.message) == ("Unreadable", "the server sent an event of more than 300,000 bytes")
+    assert [len(name) for name in seen] == [1, 299_000]
+
+
 def test_a_connection_ends_with_its_stream():
     gone = threading.Event()
 
