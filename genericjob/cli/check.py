@@ -144,6 +144,8 @@ def _seen_by_its_work(api: Api, namespace: str) -> str:
     try:
         jobs = api.list(JOBS, namespace, limit=MOST_JOBS).items
     except ApiError as error:
+        if error.not_found:
+            return "unknown: the server knows no jobs"
         return "unknown: you may not list jobs" if error.refused else f"unknown: {error.message}"
     ours = [job for job in jobs if job["spec"].get("managedBy") in (None, names.MANAGER)]
     if not ours:
@@ -152,7 +154,8 @@ def _seen_by_its_work(api: Api, namespace: str) -> str:
     created = {key_of(job).name: moment(job["metadata"].get("creationTimestamp")) or now() for job in waiting or ours}
     first, last = min(created, key=lambda name: created[name]), max(created.values())
     if not waiting:
-        return f"one has seen all {len(ours)} jobs of namespace {namespace}, the newest created {age(last)} ago"
+        seen = "the only job" if len(ours) == 1 else f"all {len(ours)} jobs"
+        return f"one has seen {seen} of namespace {namespace}, the newest created {age(last)} ago"
     if (now() - created[first]).total_seconds() < SEEN_WITHIN_S:
         return f"unknown: the job {first} is too new"
     several = f"{len(waiting)} of {len(ours)} jobs of namespace {namespace}"

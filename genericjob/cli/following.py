@@ -23,7 +23,7 @@ from .text import one_line, say
 OUTAGE = 60.0
 """Seconds for which a server may be away while it is watched: it is being restarted."""
 RETRY = 1.0
-LONGEST, LONGEST_OF_RUN = 10.0, 300.0
+LONGEST, LONGEST_OF_RUN = 5.0, 300.0
 """Seconds of one watch; the next one continues where it ended. A server that has vanished without a word does not end its watch in time."""
 REPORT_AFTER_S = 3.0
 """Seconds without an answer after which the user is told."""

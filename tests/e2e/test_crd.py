@@ -244,6 +244,7 @@ STATUS = GenericJobStatus(
     ready="1/2",
     restarts=3,
     aggregate=Aggregate(running=1, failed=1),
+    terminating=1,
     tasks=(
         Task(
             "worker",

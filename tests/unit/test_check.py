@@ -80,6 +80,7 @@ def with_jobs(monkeypatch, **seen):
 @pytest.mark.parametrize(
     ("seen", "told"),
     [
+        ({"a": 1}, "one has seen the only job of namespace team, the newest created "),
         ({"a": 1, "b": 1}, "one has seen all 2 jobs of namespace team, the newest created "),
         ({"a": 1, "b": 0}, "none works: no controller has seen the last change of 1 of 2 jobs of namespace team, among them b, created "),
     ],
