@@ -7,9 +7,8 @@ The CRD is made of these models (`crd.py`), so what the server needs to know bey
 worst case of every rule before it accepts one, and which lists are maps. Each limit is one that no job which can run will meet.
 """
 
-import re
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
@@ -26,6 +25,7 @@ from pydantic.alias_generators import to_camel
 
 from . import ranges
 from .names import MANAGER
+from .rank_items import RANKS_PATTERN, Mixed, RankItem, rank_item
 
 MAX_REPLICAS = ranges.MOST
 """Replicas of a job, of all its types together: what the status of one object has been measured to hold."""
@@ -63,12 +63,6 @@ class _Model(BaseModel):
     model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, frozen=True, extra="ignore")
 
 
-ALL: Final = "all"
-ANY: Final = "any"
-"""In a rule: every rank of a type, however many there are; and at least one of them."""
-_BOUND = "(0|[1-9][0-9]{0,3})"
-RANKS_PATTERN = f"^([0-9]+|{_BOUND}-{_BOUND}|{ALL}|{ANY})$"
-_RANGE = re.compile(f"{_BOUND}-{_BOUND}")
 BESIDE_OTHERS = "^[0-9]"
 """What an item is that does not stand alone: no word."""
 WORDS_STAND_ALONE = [{"maxItems": 1}, {"items": {"pattern": BESIDE_OTHERS}}]
@@ -78,32 +72,6 @@ NOT IN CEL, which works out the cost of each rule for the largest job that could
 thousand times the most that it allows, however cheap the question. For the same reason the server does not compare the two ends of a range;
 one that is backwards names no rank, and a rule with it can never fire.
 """
-
-RankItem = int | range | Literal["all", "any"]
-"""One item of what a rule names of a type."""
-
-
-_WORDS: Mapping[str, RankItem] = {ALL: ALL, ANY: ANY}
-
-
-class Mixed(tuple[RankItem, ...]):
-    """What a rule names of a type, if it is not only numbers."""
-
-    __slots__ = ()
-
-
-def rank_item(value: object) -> RankItem:
-    """Read an item. Numbers may be digits in quotes: vendors' tools write them so."""
-    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
-        return value
-    if isinstance(value, str):
-        if value.isascii() and value.isdigit():
-            return int(value)
-        if value in _WORDS:
-            return _WORDS[value]
-        if ends := _RANGE.fullmatch(value):
-            return range(int(ends[1]), int(ends[2]) + 1)
-    raise ValueError("not a rank (0), a range of ranks (0-99), all, or any")
 
 
 def _items(found: tuple[RankItem, ...]) -> tuple[RankItem, ...]:

@@ -12,7 +12,8 @@ from typing import Literal
 
 from genericjob.api import ranges
 from genericjob.api.names import FINAL_PHASES, MANAGER, Reason
-from genericjob.api.spec import ALL, ANY, RankItem, ReplicaSpec
+from genericjob.api.rank_items import ALL, ANY, RankItem
+from genericjob.api.spec import ReplicaSpec
 from genericjob.api.status import Task
 from genericjob.jobs.course import Course
 from genericjob.jobs.job import Job

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from itertools import chain
 from typing import Any
 
-from genericjob.api.spec import ALL, ANY, rank_item
+from genericjob.api.rank_items import ALL, ANY, rank_item
 
 Rule = Mapping[str, list[Any]]
 

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from typing import Any, Literal, NamedTuple
 
-from genericjob.api.spec import ALL, ANY, BESIDE_OTHERS, LABEL, LABEL_VALUE, PORT_NAME, QUALIFIED_NAME, RANKS_PATTERN
+from genericjob.api.rank_items import ALL, ANY, RANKS_PATTERN
+from genericjob.api.spec import BESIDE_OTHERS, LABEL, LABEL_VALUE, PORT_NAME, QUALIFIED_NAME
 from genericjob.local.checks import type_of
 from genericjob.local.schema import Schema
 from genericjob.reconcile.errors import Cause

@@ -7,7 +7,8 @@ from itertools import chain
 from typing import Any
 
 from genericjob.api.names import NAME_LIMIT, JobIdentity, replica_name
-from genericjob.api.spec import GenericJobSpec, InvalidSpecError, Mixed, ReplicaSpec
+from genericjob.api.rank_items import Mixed
+from genericjob.api.spec import GenericJobSpec, InvalidSpecError, ReplicaSpec
 from genericjob.api.status import GenericJobStatus
 
 from .rules import Rules

@@ -20,7 +20,8 @@ from itertools import accumulate
 from typing import Literal
 
 from genericjob.api.names import Reason
-from genericjob.api.spec import ALL, ANY, GenericJobSpec, Mixed, RankItem, Rule
+from genericjob.api.rank_items import ALL, ANY, Mixed, RankItem
+from genericjob.api.spec import GenericJobSpec, Rule
 
 TOLD = 10
 """Rules that can never fire and are told one by one; of the others only the number is."""

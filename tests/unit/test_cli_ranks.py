@@ -241,5 +241,5 @@ def test_a_rule_about_a_type_that_does_not_exist_is_marked():
     job = a_job()
     job["spec"] |= {"successRules": [{"chief": [0]}, {"worker": [0]}], "failureRules": [{"worker": [1], "master": [0]}]}
     text = told(job)
-    assert "when chief 0 (there is no such type) or worker 0 have succeeded" in text
+    assert "when chief 0 (there is no such type) or worker 0 has succeeded" in text
     assert "when worker 1 and master 0 (there is no such type) have failed" in text
