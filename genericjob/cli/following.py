@@ -40,10 +40,15 @@ class Happening(NamedTuple):
     object: dict[str, Any]
 
 
+def _report(text: str) -> None:
+    say(f"genericjob: {text}", err=True)
+
+
 class Contact:
     """Whether a server answers, for all that a command follows there. An outage is reported once, and so is its end."""
 
-    def __init__(self) -> None:
+    def __init__(self, report: Callable[[str], None] = _report) -> None:
+        self._report = report
         self._lock = Lock()
         self._heard = time.monotonic()
         self._lost: float | None = None
@@ -54,7 +59,7 @@ class Contact:
         """Note an answer."""
         with self._lock:
             if self._reported:
-                say("genericjob: the server answers again", err=True)
+                self._report("the server answers again")
             self._heard, self._lost, self._reported = time.monotonic(), None, False
 
     def failed(self, error: ApiError) -> float:
@@ -66,7 +71,7 @@ class Contact:
             since = now - self._lost
             if since >= REPORT_AFTER_S and not self._reported:
                 why = one_line(error.message).removeprefix("cannot reach the server ")
-                say(f"genericjob: cannot reach the server, trying again: {why}", err=True)
+                self._report(f"cannot reach the server, trying again: {why}")
                 self._reported = True
             return since
 

@@ -95,6 +95,7 @@ Output = Annotated[
         metavar="wide|yaml|json|name|jsonpath=TEMPLATE",
         help="More columns, the whole objects, names only, or what a template says: jsonpath='{.status.phase}'.",
         callback=_output,
+        autocompletion=lambda incomplete: [each for each in (*OUTPUTS, JSONPATH) if each.startswith(incomplete)],
         show_default=False,
     ),
 ]

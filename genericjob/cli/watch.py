@@ -55,12 +55,15 @@ class _Watching:
         self._shown: dict[str, str] = {}
         self._complete = self._gone = False
         self._live: Live | None = None
+        self._contact = Contact(self._note)
+        self._remark = ""
 
     def go(self) -> int:
         """Show it until it ends; returns the exit code."""
-        key, room, contact = key_of(self._job), Newsroom(), Contact()
-        room.listen("job", lambda: life_of(self._where, JOBS, self._job, contact=contact))
-        room.listen("pods", lambda: follow(self._where, RAW_PODS, key.namespace, labels=f"{JOB_LABEL}={key.name}", contact=contact))
+        key, room = key_of(self._job), Newsroom()
+        labels = f"{JOB_LABEL}={key.name}"
+        room.listen("job", lambda: life_of(self._where, JOBS, self._job, contact=self._contact))
+        room.listen("pods", lambda: follow(self._where, RAW_PODS, key.namespace, labels=labels, contact=self._contact))
         with self._screen():
             while not self._over:
                 news = room.next(REFRESH)
@@ -100,6 +103,12 @@ class _Watching:
         self._live = Live(auto_refresh=False, transient=False)
         return self._live
 
+    def _note(self, text: str) -> None:
+        """Report something about the server: below the job, where a table is painted over all that was printed before."""
+        self._remark = text
+        if not self._live:
+            say(f"genericjob: {text}", err=True)
+
     def _show(self) -> None:
         ranks = chosen(ranks_of(self._job, self._pods), self._types, self._numbers)
         if self._live:
@@ -116,7 +125,7 @@ class _Watching:
         yield f"{meta['name']}: {phase}, {status.ready} ready, {status.restarts} restarts, {age(moment(meta.get('creationTimestamp')))}"
         if told := why(self._job):
             yield one_line(told)[: shutil.get_terminal_size().columns - 1]
-        yield ""
+        yield one_line(self._remark)[: shutil.get_terminal_size().columns - 1] if self._contact.lost else ""
         room = max(3, shutil.get_terminal_size().lines - 6)
         shown = ranks if len(ranks) <= room else sorted(ranks, key=_interest)[: room - 1]
         yield from table_of(shown).lines(colours=colours)
