@@ -7,6 +7,7 @@ the files of all.
 
 import math
 import sys
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -21,7 +22,7 @@ from genericjob.reconcile.resources import RAW_PODS
 
 from .ended_logs import EndedLog, ended_logs, in_order, parts
 from .failures import BAD_INPUT, CommandError
-from .following import LISTEN, Contact, Happening, Newsroom, follow, life_of
+from .following import LISTEN, OUTAGE, RETRY, Contact, Happening, Newsroom, follow, life_of
 from .get import why
 from .jobs import JOBS, Job, Name, find, key_of, plain, rank_of_pod, status_of
 from .loglines import Line, Source, labelled, lines_of, sources_of
@@ -220,15 +221,16 @@ class _Following:
         self._names = {rank.name for rank in ranks}
         self._pods: dict[str, Pod] = {rank.name: rank.pod for rank in ranks if rank.pod}
         self._logs: dict[tuple[str, str], _Followed] = {}
-        self._room = Newsroom()
+        self._room, self._contact = Newsroom(), Contact()
         self._over = False
         """The job has ended, or is gone."""
 
     def go(self) -> None:
         """Print until the end."""
-        key, contact = key_of(self._job), Contact()
-        self._room.listen("job", lambda: life_of(self._where, JOBS, self._job, contact=contact))
-        self._room.listen("pods", lambda: follow(self._where, RAW_PODS, key.namespace, labels=f"{JOB_LABEL}={key.name}", contact=contact))
+        key = key_of(self._job)
+        labels = f"{JOB_LABEL}={key.name}"
+        self._room.listen("job", lambda: life_of(self._where, JOBS, self._job, contact=self._contact))
+        self._room.listen("pods", lambda: follow(self._where, RAW_PODS, key.namespace, labels=labels, contact=self._contact))
         while not (self._over and all(log.over or self._goes_on(log) for log in self._logs.values())):
             news = self._room.next(min(LISTEN, self._printer.overdue()))
             if news is None or (news.over and not isinstance(news.source, Source)):
@@ -278,11 +280,33 @@ class _Following:
         self._room.listen(source, lambda: self._read(source))
 
     def _read(self, source: Source) -> Iterator[Line | str]:
-        try:
-            yield from lines_of(self._where, source, tail=self._tail, follow=True)
-        except ApiError as error:
-            if not error.not_found:  # a pod that is gone meanwhile has said all that it had to say
-                yield f"the log of {source.label} cannot be followed: {error.message}"
+        """Yield the lines of a log as they come; one that a server has cut which went away goes on where it ended."""
+        last, shown, tail = None, 0, self._tail
+        while True:
+            try:
+                repeated = shown
+                for line in lines_of(self._where, source, tail=tail, follow=True, since=last):
+                    # IN WHOLE SECONDS: a server repeats what has come in the one that is asked for, cut into other parts.
+                    if last is not None and line.at < last:
+                        continue
+                    if line.at == last and repeated:
+                        fresh = line.data[repeated:]
+                        repeated -= len(line.data) - len(fresh)
+                        if not fresh:
+                            continue
+                        line = line._replace(data=fresh)
+                    shown = len(line.data) + (shown if line.at == last else 0)
+                    last, tail = line.at, -1
+                    yield line
+            except ApiError as error:
+                if error.not_found:  # a pod that is gone meanwhile has said all that it had to say
+                    return
+                if not error.unreachable or self._where.local or self._contact.failed(error) > OUTAGE:
+                    yield f"the log of {source.label} cannot be followed: {error.message}"
+                    return
+                time.sleep(RETRY)
+            else:
+                return
 
     def _goes_on(self, log: _Followed) -> bool:
         """Whether a container outlives the job."""
