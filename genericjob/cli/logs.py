@@ -28,7 +28,7 @@ from .jobs import JOBS, Job, Name, find, key_of, plain, rank_of_pod, status_of
 from .loglines import Line, Source, labelled, lines_of, sources_of
 from .merged_logs import MAX_OPEN, merged
 from .options import Context, Kubeconfig, Local, Namespace, NoRunError, Target, target
-from .printed import CONTINUED, FIRST, Outputs, Piece, last_state, text_of
+from .printed import CONTINUED, FIRST, LineCutter, Piece, last_state, text_of
 from .ranks import ENDED, Pod, Rank, Ranks, Types, belongs, chosen, containers_of, how_it_failed, pods_of, ranks_of
 from .tables import PREFIXES, age, colourful
 from .text import one_line, painted, say
@@ -337,7 +337,7 @@ class _Printer:
         self._colours = colourful()
         self._width = max((len(rank.label) for rank in ranks), default=0)
         self._prefixes: dict[tuple[str, str], str] = {}
-        self._outputs: Outputs[Source] = Outputs()
+        self._cutter: LineCutter[Source] = LineCutter()
         self._at: dict[Source, datetime] = {}
         """When the last line of each log came."""
         self._replaced: set[str] = set()
@@ -352,22 +352,22 @@ class _Printer:
     def line(self, line: Line, *, follow: bool = False) -> None:
         """A line of a log, or a part of one: if more is to `follow`, that is shown when it has been unfinished for a while."""
         self._at[line.source] = line.at
-        for piece in self._outputs.feed(line.source, line.data):
+        for piece in self._cutter.feed(line.source, line.data):
             self._show(line.source, piece)
         if not follow:
-            for piece in self._outputs.part(line.source):
+            for piece in self._cutter.part(line.source):
                 self._show(line.source, piece)
 
     def end(self, source: Source) -> None:
         """A log is over."""
-        for piece in self._outputs.feed(source, b""):
+        for piece in self._cutter.feed(source, b""):
             self._show(source, piece)
 
     def overdue(self) -> float:
         """Show what has been unfinished for a while; returns after how many seconds to call again."""
-        for source, piece in self._outputs.overdue():
+        for source, piece in self._cutter.overdue():
             self._show(source, piece)
-        wait = self._outputs.wait()
+        wait = self._cutter.wait()
         return math.inf if wait is None else wait
 
     def _show(self, source: Source, piece: Piece) -> None:

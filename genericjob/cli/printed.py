@@ -43,7 +43,7 @@ class _Output:
         self.pause = UNFINISHED_S
 
 
-class Outputs(Generic[K]):
+class LineCutter(Generic[K]):
     """The output of several programs, each under a key. Used by one thread."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:

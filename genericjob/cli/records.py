@@ -24,7 +24,7 @@ import msgspec
 from genericjob.reconcile.resources import Key
 
 from .outlet import Outlet
-from .printed import Outputs
+from .printed import LineCutter
 from .views import JobView, RankView, RunView
 
 
@@ -33,7 +33,7 @@ class Records:
 
     def __init__(self, file: IO[str] | None = None, *, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
         self._outlet, self._now = Outlet(file), now
-        self._outputs: Outputs[tuple[Key, str]] = Outputs()
+        self._cutter: LineCutter[tuple[Key, str]] = LineCutter()
 
     @property
     def lost(self) -> OSError | None:
@@ -50,7 +50,7 @@ class Records:
     def printed(self, rank: RankView | None, pod: Key, container: str, data: bytes) -> None:
         """What a program printed; b"" is the end of it."""
         whose: dict[str, Any] = {"job": rank.job, "type": rank.type, "rank": rank.number} if rank else {"pod": pod.name}
-        for piece in self._outputs.feed((pod, container), data):
+        for piece in self._cutter.feed((pod, container), data):
             # THE SAME BEGINNING FOR ALL LINES, made once: a chunk may have thousands of them.
             head = self._encoded("line", **whose, container=container).removesuffix("}") + ',"text":'
             first, *others = piece.data.removesuffix(b"\n").split(b"\n")

@@ -23,7 +23,7 @@ from genericjob.reconcile.resources import Key
 
 from .live import BAD, COLOURS, GOOD, OF_PHASE, PLAIN, QUIET, STRONG, Line, Live, ranks_table
 from .outlet import Outlet
-from .printed import CONTINUED, FIRST, Outputs, Piece, last_state, text_of
+from .printed import CONTINUED, FIRST, LineCutter, Piece, last_state, text_of
 from .tables import colourful, live
 from .text import one_line
 from .views import JobView, RankView, RunView
@@ -59,7 +59,7 @@ class Screen:
         self._size = 0
         self._moved = False
         """A line that is not finished may have changed."""
-        self._outputs: Outputs[tuple[Key, str]] = Outputs(clock)
+        self._cutter: LineCutter[tuple[Key, str]] = LineCutter(clock)
         self._labels: dict[tuple[Key, str], str] = {}
         self._replaced: set[str] = set()
         """Labels of programs that print what is not UTF-8."""
@@ -95,7 +95,7 @@ class Screen:
         """What a program printed; b"" is the end of it."""
         key = pod, container
         self._labels[key] = label = rank.labels.get(container, rank.label) if rank else pod.name
-        for piece in self._outputs.feed(key, data):
+        for piece in self._cutter.feed(key, data):
             self._lines(label, piece)
         self._moved = True
 
@@ -127,7 +127,7 @@ class Screen:
     def _unfinished(self, rows: int) -> list[Line]:
         """Lines that programs have not finished, for a screen of so many rows."""
         lines: list[Line] = []
-        for key, data in self._outputs.unfinished(SOON):
+        for key, data in self._cutter.unfinished(SOON):
             if len(lines) == rows // UNFINISHED_ROWS:
                 break
             text = _COLOURS.sub("", self._tame(last_state(text_of(data)[0]))).expandtabs()
@@ -161,11 +161,11 @@ class Screen:
     def refresh(self, *, busy: bool) -> float | None:
         """Let it be seen, unless there is more to come or it was seen just now; returns after how many seconds to call again."""
         if self._live is None:
-            for key, piece in self._outputs.overdue():
+            for key, piece in self._cutter.overdue():
                 self._lines(self._labels[key], piece)
             if not busy:
                 self._outlet.flush()
-            return self._outputs.wait()
+            return self._cutter.wait()
         now = self._clock()
         wait = self._drawn + (EVERY if self._held or self._moved else AGES) - now
         if wait > 0 and self._size < MOST_HELD:

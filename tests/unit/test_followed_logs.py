@@ -15,7 +15,7 @@ GONE, AWAY = ApiError(404, "NotFound", "gone"), ApiError(0, "Unreachable", "cut"
 
 
 def at(seconds, text):
-    return f"2026-01-01T00:00:{seconds:06.3f}000000Z {text}".encode()
+    return f"2026-01-01T00:00:{seconds:06.3f}000000Z {text}\n".encode()
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def read(monkeypatch):
     def reading(*answers, local=False):
         asked, left = [], list(answers)
 
-        def text(path, query):
+        def text(path, query, *, whole):
             asked.append(query.get("sinceTime"))
             for each in left.pop(0):
                 if isinstance(each, ApiError):
@@ -35,7 +35,7 @@ def read(monkeypatch):
 
         where = SimpleNamespace(api=SimpleNamespace(text=text), local=local)
         following = _Following(where, {}, [], "", -1, None)
-        return [each if isinstance(each, str) else each.text for each in following._read(SOURCE)], asked
+        return [each if isinstance(each, str) else each.data.decode().removesuffix("\n") for each in following._read(SOURCE)], asked
 
     return reading
 
@@ -45,6 +45,12 @@ def test_a_log_goes_on_after_an_outage_without_a_line_twice_or_never(read):
     found, asked = read([*first, AWAY], [AWAY], [*first[1:], at(2.5, "four"), at(3, "five")])
     assert found == ["one", "two", "three", "four", "five"]
     assert asked == [None, "2026-01-01T00:00:02Z", "2026-01-01T00:00:02Z"]
+
+
+def test_what_is_repeated_may_be_cut_into_other_pieces(read):
+    first = [at(2.5, "two"), at(2.5, "three")[:-4]]
+    pieces = [at(2.5, "two")[:-2], b"o\n", at(2.5, "three")[:-2], b"e\n", at(2.5, "four")]
+    assert "".join(read([*first, AWAY], pieces)[0]) == "twothreefour"
 
 
 def test_so_does_one_of_which_nothing_has_come_yet(read):
