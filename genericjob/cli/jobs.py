@@ -91,7 +91,7 @@ def find(where: Target, name: str, *, pods: bool = True) -> Job:
         if not pod:
             return where.api.get(JOBS, where.key(name))
     except ApiError as error:
-        if not (error.not_found and error.reason == "NotFound" and NO_DEFINITION not in error.message):
+        if not (error.not_found and NO_DEFINITION not in error.message):
             raise
     name = rest if pod else name
     known = known_jobs(where)

@@ -11,7 +11,7 @@ import msgspec
 from . import warning_header
 from .codec import UNREADABLE, codec
 from .connection import Connection, NotAnsweredError
-from .errors import ApiError, from_status
+from .errors import NOT_FOUND, ApiError, from_status
 from .reply import Reply
 from .resources import Resource
 from .structs import decoder
@@ -21,7 +21,7 @@ T = TypeVar("T")
 NO_SUCH_PAGE = "404 page not found"
 """How the server answers for a group that nobody has defined: in plain text, as if it were no API server."""
 
-_CUSTOM = re.compile(r"/apis/(?P<group>[^/?]+)/(?P<version>[^/?]+)/(?:namespaces/[^/?]+/)?(?P<plural>[^/?]+)")
+_CUSTOM = re.compile(r"/apis/(?P<group>[^/?]+)/(?P<version>[^/?]+)(?:/(?:namespaces/[^/?]+/)?(?P<plural>[^/?]+))?")
 
 
 class Answer(msgspec.Struct, frozen=True, gc=False):
@@ -55,10 +55,12 @@ class Answer(msgspec.Struct, frozen=True, gc=False):
 
     def refusal(self, method: str, url: str, target: str) -> ApiError:
         """Return what an answer from 300 on means."""
-        status = _status(self)
+        status, wrote = _status(self), method != "GET"
+        if self.status == 404 and (status is None or status.get("kind") != "Status"):
+            return _nothing_there(self, url, target, wrote=wrote)
         if status is None:
-            status = {"message": _explained(self, url, target)}
-        return from_status(self.status, status, wrote=method != "GET", retry_after=_retry_after(self.headers))
+            status = {"message": _explained(self, url)}
+        return from_status(self.status, status, wrote=wrote, retry_after=_retry_after(self.headers))
 
 
 class _Kind(msgspec.Struct):
@@ -115,15 +117,23 @@ def _status(answer: Answer) -> Any:
     return found if isinstance(found, dict) and isinstance(found.get("message"), str) else None
 
 
-def _explained(answer: Answer, url: str, target: str) -> str:
-    """What an answer means that is not in the server's usual words: a kind without its definition, or somebody else altogether."""
-    words = " ".join(answer.data[:200].decode("utf-8", "replace").split())
-    if answer.status == 404 and words == NO_SUCH_PAGE and (kind := _CUSTOM.match(target)):
-        return (
-            f"the server knows no {kind['plural']}.{kind['group']}: is its CustomResourceDefinition installed? "
-            f"({url} answered 404 for version {kind['version']})"
-        )
-    return f"{url} answered {answer.status}, not as a Kubernetes API server does: {words or 'nothing'}"
+def _nothing_there(answer: Answer, url: str, target: str, *, wrote: bool) -> ApiError:
+    """Return what a 404 means that is no `Status`: a kind without its definition, or an answer of another server."""
+    if _words(answer) == NO_SUCH_PAGE and (kind := _CUSTOM.match(target)):
+        name = f"{kind['plural']}.{kind['group']}" if kind["plural"] else kind["group"]
+        hint = "is its CustomResourceDefinition installed?"
+        return ApiError(404, NOT_FOUND, f"the server knows no {name}: {hint} ({url} answered 404 for version {kind['version']})")
+    # AN INGRESS KNOWS NO OBJECTS: who took its 404 for their end would report, and clean up, what still exists.
+    return ApiError(404, "Unreadable", _explained(answer, url), unknown=wrote)
+
+
+def _explained(answer: Answer, url: str) -> str:
+    """What to report of an answer that is not in the server's usual words."""
+    return f"{url} answered {answer.status}, not as a Kubernetes API server does: {_words(answer) or 'nothing'}"
+
+
+def _words(answer: Answer) -> str:
+    return " ".join(answer.data[:200].decode("utf-8", "replace").split())
 
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:

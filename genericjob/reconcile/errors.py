@@ -15,6 +15,10 @@ UNREADABLE_OBJECT = "UnreadableObject"
 """The reason of an error about one object that the server has and this program cannot decode."""
 
 
+NOT_FOUND = "NotFound"
+"""The reason by which a server says that an object, or its kind, does not exist."""
+
+
 class Cause(NamedTuple):
     """One field the server complained about."""
 
@@ -50,8 +54,8 @@ class ApiError(Exception):
 
     @property
     def not_found(self) -> bool:
-        """The object, or its kind, does not exist."""
-        return self.code == 404
+        """The object, or its kind, does not exist. A 404 ALONE DOES NOT SAY THAT: an ingress or a webhook may send one."""
+        return self.code == 404 and self.reason == NOT_FOUND
 
     @property
     def already_exists(self) -> bool:
@@ -138,7 +142,6 @@ _REASONS = {
     400: "BadRequest",
     401: "Unauthorized",
     403: "Forbidden",
-    404: "NotFound",
     405: "MethodNotAllowed",
     409: "Conflict",
     410: "Gone",
@@ -150,7 +153,7 @@ _REASONS = {
     503: "ServiceUnavailable",
     504: "Timeout",
 }
-"""The server's own words, for answers (of a proxy, say) that come without a `Status`."""
+"""The server's own words, for answers (of a proxy, say) that come without a `Status`. NotFound has to be said: see `not_found`."""
 
 
 def unusable(message: str) -> ApiError:

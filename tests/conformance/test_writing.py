@@ -135,10 +135,13 @@ def test_a_namespace_must_exist(world):
 
 
 def test_an_unknown_kind_is_not_found(world):
-    nothing = raw("nowhere.dev", "v1", "nothings", "Nothing")
-    assert refusal(world.api.get, nothing, key(world, "a"))[0] == 404
-    assert refusal(world.api.list, nothing)[0] == 404
-    assert refusal(world.api.create, nothing, {"metadata": {"name": "a"}}, world.namespace)[0] == 404
+    no_version = raw(GROUP, "v9", WIDGETS.plural, "Widget")
+    no_plural = raw(GROUP, "v1", "nothings", "Nothing")
+    for nothing in (raw("nowhere.dev", "v1", "nothings", "Nothing"), no_version, no_plural, raw("", "v1", "nothings", "Nothing")):
+        assert refusal(world.api.get, nothing, key(world, "a")) == NOT_FOUND
+        assert refusal(world.api.list, nothing) == NOT_FOUND
+        assert refusal(world.api.create, nothing, {"metadata": {"name": "a"}}, world.namespace) == NOT_FOUND
+        assert refusal(world.api.delete, nothing, key(world, "a")) == NOT_FOUND
 
 
 def test_what_is_not_there_is_not_found(world):

@@ -74,7 +74,7 @@ def test_the_kubeconfig_says_as_whom_for_every_command(reach, monkeypatch):
 
 
 def test_commands_that_are_proposed_are_of_the_same_user(reach):
-    absent = answer(404, {"message": "x not found", "reason": "NotFound"})
+    absent = answer(404, {"kind": "Status", "message": "x not found", "reason": "NotFound"})
     others = {"metadata": {}, "items": [{"metadata": {"name": "other"}}]}
     with ScriptedServer(absent, answer(200, others)) as server:
         reach(server)

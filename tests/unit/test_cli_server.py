@@ -743,6 +743,15 @@ def test_a_watch_names_each_job_that_cannot_be_decoded_once(call, tmp_path):
     assert code == 1
 
 
+@pytest.mark.parametrize("command", [("wait", "train", "--for", "delete"), ("delete", "train", "--ignore-not-found")], ids=" ".join)
+@pytest.mark.parametrize("page", [b"<html>404 Not Found</html>", b"404 page not found\n"], ids=["ingress", "unknown kind"])
+def test_no_job_is_taken_for_deleted_because_of_a_404_that_does_not_speak_of_jobs(call, tmp_path, command, page):
+    with ScriptedServer(answer(404, page)) as server:
+        code, out, complaint = call(*command, "--kubeconfig", kubeconfig_of(server, tmp_path / "config"))
+    assert (code, out) == (1, "")
+    assert "answered 404" in complaint
+
+
 @pytest.mark.parametrize(
     ("message", "words"), [("types can be changed only while the job is paused", "pause"), ("managedBy cannot be changed", "delete")]
 )

@@ -338,6 +338,40 @@ def test_what_is_no_api_server_is_not_taken_for_one_without_the_kind(resource, s
     assert "not as a Kubernetes API server does" in error.message
 
 
+STATUS = {"kind": "Status", "message": 'genericjobs "a" not found', "reason": "NotFound", "code": 404}
+
+
+@pytest.mark.parametrize(
+    ("body", "absent"),
+    [
+        (STATUS, True),
+        (b"404 page not found\n", True),
+        (b"", False),
+        (b"<html>404 Not Found</html>", False),
+        (b"default backend - 404", False),
+        ({"message": "no Route matched with those values"}, False),
+        ({"message": "Not Found", "reason": "NotFound"}, False),
+        (STATUS | {"reason": ""}, False),  # of a webhook that refuses with this code
+        (STATUS | {"reason": "Odd"}, False),
+    ],
+    ids=str,
+)
+def test_an_object_is_absent_only_where_an_api_server_says_so(body, absent):
+    with ScriptedServer(*[answer(404, body)] * 2) as server:
+        api = HttpApi(server.credentials())
+        errors = [fail(api.get, GENERIC_JOBS, A), fail(api.delete, GENERIC_JOBS, A)]
+    assert [(error.code, error.not_found) for error in errors] == [(404, absent)] * 2
+    of_an_api_server = absent or (isinstance(body, dict) and "kind" in body)
+    assert [error.unknown for error in errors] == [False, not of_an_api_server]
+
+
+def test_a_group_without_its_definition_is_named():
+    with ScriptedServer(NO_SUCH_PAGE) as server:
+        error = fail(HttpApi(server.credentials()).request, "GET", "/apis/batch.tensorstack.dev/v1beta1")
+    assert error.not_found
+    assert "the server knows no batch.tensorstack.dev: is its CustomResourceDefinition installed?" in error.message
+
+
 def test_an_object_that_is_not_there_is_told_in_the_server_s_own_words():
     with ScriptedServer(answer(404, {"kind": "Status", "message": 'genericjobs "a" not found', "reason": "NotFound"})) as server:
         assert fail(HttpApi(server.credentials()).get, GENERIC_JOBS, A).message == 'genericjobs "a" not found'

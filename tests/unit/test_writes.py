@@ -250,6 +250,23 @@ def test_what_is_gone_already_is_done(send, own_writes, asked):
     assert recorded(own_writes, asked) == []
 
 
+@pytest.mark.parametrize("verb", ["delete", "create"])
+def test_a_404_of_an_ingress_says_nothing_about_an_object(send, api, memory, verb):
+    pod = ours(memory)
+    ingress = ApiError(404, "Unreadable", "not as a Kubernetes API server does: <html>", unknown=True)
+    api.refuse(ingress, verb)
+    api.refuse(ingress, "get")
+    done = send(delete(pod.uid) if verb == "delete" else create())
+    assert (done.fate, done.error) == ("failed", ingress)
+
+
+def test_a_webhook_that_refuses_a_delete_with_404_leaves_the_object_there(send, api, memory):
+    webhook = ApiError(404, "Unknown", 'admission webhook "w" denied the request')
+    api.refuse(webhook, "delete")
+    done = send(delete(ours(memory).uid))
+    assert (done.fate, done.error) == ("failed", webhook)
+
+
 def test_a_namesake_is_never_touched(send, memory):
     pod = ours(memory)
     done = send(delete("another-uid"))
