@@ -13,6 +13,7 @@ from typing import Any, Generic, Literal, Protocol, Self, TypeVar
 
 import msgspec
 
+from .errors import NO_ANSWER, ApiError
 from .objects import Unreadable
 from .page_limit import MOST, PageLimit
 from .resources import Key, Resource
@@ -25,6 +26,9 @@ Body = bytes | Mapping[str, Any]
 
 Operations = Sequence[Mapping[str, Any]]
 """A JSON patch (RFC 6902)."""
+
+MOST_EMPTY_PAGES = 100
+"""Pages of a list that may follow each other without any object. One is odd already: servers fill their pages."""
 
 Propagation = Literal["Background", "Foreground", "Orphan"]
 FieldValidation = Literal["Ignore", "Warn", "Strict"]
@@ -182,6 +186,8 @@ def pages(
 ) -> Iterator[Page[T]]:
     """List everything, page by page, all from the same moment. No page has more than `limit` objects; of heavy ones it has fewer."""
     token, size = "", PageLimit(limit)
+    tokens: set[str] = set()
+    empty = 0
     while True:
         page = api.list(resource, namespace, labels=labels, fields=fields, limit=size.next, continue_token=token)
         token = page.continue_token
@@ -189,3 +195,8 @@ def pages(
         yield page
         if not token:
             return
+        empty = 0 if page.items or page.unreadable else empty + 1
+        if token in tokens or empty == MOST_EMPTY_PAGES:
+            why = "a continue token came twice" if token in tokens else f"{empty} pages in a row are empty"
+            raise ApiError(NO_ANSWER, "Unreadable", f"the server's list of {resource.full_name} has no end: {why}")
+        tokens.add(token)

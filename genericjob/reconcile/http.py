@@ -15,8 +15,9 @@ from .answers import Answer, TooHeavyError
 from .api import Body, Created, FieldValidation, Operations, Page, Propagation
 from .codec import codec, encode
 from .connection import Connection
+from .errors import NO_ANSWER, ApiError
 from .exchange import JSON, USER_AGENT, Exchange, Observe, Request
-from .page_limit import TOO_HEAVY_BYTES, smaller
+from .page_limit import LARGEST_OBJECT_BYTES, TOO_HEAVY_BYTES, smaller
 from .primitives import monotonic
 from .resources import Key, Resource
 from .stream import HttpText, HttpWatch
@@ -85,11 +86,14 @@ class HttpApi:
             "resourceVersion": "" if continue_token else resource_version,
         }
         while True:
-            # A page of one object cannot be made smaller, and who wants no pages gets everything.
-            most = TOO_HEAVY_BYTES if limit > 1 else 0
+            # Who wants no pages gets everything.
+            most = TOO_HEAVY_BYTES if limit > 1 else LARGEST_OBJECT_BYTES if limit else 0
             try:
                 answer = self.request("GET", path, query, gzip=True, most=most)
             except TooHeavyError:
+                if limit == 1:
+                    told = f"the server sent one object of {resource.full_name} with more than {most:,} bytes: no API server stores so much"
+                    raise ApiError(NO_ANSWER, "Unreadable", told) from None
                 limit = smaller(limit)
                 query["limit"] = str(limit)
                 continue

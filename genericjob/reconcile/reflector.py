@@ -174,7 +174,8 @@ class Reflector(Generic[T]):
             for page in pages(self._api, self._resource, self._namespace, labels=self._labels):
                 if self._stopping:
                     return
-                self._alive = self._primitives.monotonic()
+                if page.items or page.unreadable:
+                    self._alive = self._primitives.monotonic()
                 items += map(self._store.known, page.items)
                 unreadable += page.unreadable
                 version = version or page.resource_version

@@ -15,6 +15,8 @@ RECEIVE = 64 * 1024
 
 HEAD_LIMIT = 64 * 1024
 CHUNK_LINE_LIMIT = 4096
+MOST_INTERIM = 10
+"""Answers of the kind "continue" before the real one."""
 
 _UNTIL_THE_END = -1
 
@@ -41,9 +43,12 @@ class Reply:
         self.deadline = deadline
         """When all of it must be here, in monotonic time. A LIMIT PER READ IS NONE: a server that sends a byte now and then passes it."""
         self._buffer = b""
-        self.status = 100
-        while 100 <= self.status < 200:  # "continue" and its kin announce the real answer
+        for _ in range(MOST_INTERIM + 1):
             self.status, version, self.headers = _parsed(self._head())
+            if not 100 <= self.status < 200:  # "continue" and its kin announce the real answer
+                break
+        else:
+            raise BrokenReplyError(f"{MOST_INTERIM + 1} times {self.status} instead of an answer")
         self._chunked = "chunked" in self.headers.get("transfer-encoding", "").lower()
         self._left, self._skip = self._length(method), 0
         self.done = self._left == 0 and not self._chunked
@@ -140,14 +145,16 @@ class Reply:
 
     def _finish(self) -> None:
         """Read over trailers, up to the empty line."""
+        taken = 0
         while True:
             end = self._buffer.find(b"\r\n")
             if end < 0:
-                if len(self._buffer) > HEAD_LIMIT:
+                if taken + len(self._buffer) > HEAD_LIMIT:
                     raise BrokenReplyError("trailers without end")
                 self._buffer += self._receive()
                 continue
             line, self._buffer = self._buffer[:end], self._buffer[end + 2 :]
+            taken += end + 2
             if not line:
                 self.done = True
                 return

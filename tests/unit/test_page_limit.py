@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from genericjob.reconcile.access import Access, Credentials
 from genericjob.reconcile.api import Page, pages
 from genericjob.reconcile.codec import codec
+from genericjob.reconcile.errors import ApiError
 from genericjob.reconcile.http import HttpApi
 from genericjob.reconcile.page_limit import FIRST, MOST, TOO_HEAVY_BYTES, WANTED_BYTES
 from genericjob.reconcile.resources import CONFIG_MAPS
@@ -93,6 +94,32 @@ def test_a_page_without_objects_that_is_not_the_last_is_followed_by_the_next():
     assert source.asked == [FIRST, MOST, MOST]
 
 
+class Endless:
+    """A list that always has a further page."""
+
+    def __init__(self, *, items=(), tokens=None):
+        self.items, self.tokens = items, tokens
+        self.asked = []
+
+    def list(self, *_, continue_token="", **__):
+        self.asked.append(continue_token)
+        return Page(self.items, "1", str(len(self.asked) % self.tokens if self.tokens else len(self.asked)))
+
+
+def test_a_list_whose_pages_stay_empty_is_ended():
+    source = Endless()
+    with pytest.raises(ApiError, match="the server's list of configmaps has no end: 100 pages in a row are empty") as caught:
+        list(pages(source, CONFIG_MAPS))
+    assert (caught.value.reason, len(source.asked)) == ("Unreadable", 100)
+
+
+def test_a_list_whose_tokens_come_again_is_ended():
+    source = Endless(items=[1], tokens=3)
+    with pytest.raises(ApiError, match="has no end: a continue token came twice"):
+        list(pages(source, CONFIG_MAPS))
+    assert source.asked == ["", "1", "2", "0"]
+
+
 @given(st.lists(st.sampled_from((100, USUAL, 100_000, LARGE)), max_size=2_000))
 def test_everything_comes_once_whatever_it_weighs(weights):
     source = Source(weights)
@@ -132,6 +159,16 @@ def test_a_page_that_is_too_heavy_is_given_up_and_asked_for_with_a_smaller_limit
 def test_what_cannot_be_asked_for_in_smaller_pages_is_read_whatever_it_weighs(limit):
     with ScriptedServer(a_page(1, size=TOO_HEAVY_BYTES + 1)) as server:
         assert len(HttpApi(server.credentials()).list(MAPS, limit=limit).items) == 1
+
+
+def test_an_object_without_an_end_fills_no_memory(monkeypatch):
+    monkeypatch.setattr("genericjob.reconcile.http.TOO_HEAVY_BYTES", 20_000)
+    monkeypatch.setattr("genericjob.reconcile.http.LARGEST_OBJECT_BYTES", 200_000)
+    with ScriptedServer(*[a_page(2, size=300_000)] * 2) as server:
+        with pytest.raises(ApiError, match="the server sent one object of configmaps with more than 200,000 bytes") as caught:
+            HttpApi(server.credentials()).list(MAPS, limit=2)
+        assert [re.search("limit=[0-9]+", head)[0] for head in server.heads()] == ["limit=2", "limit=1"]
+    assert caught.value.reason == "Unreadable"
 
 
 def test_a_compressed_page_whose_end_is_missing_is_an_error():

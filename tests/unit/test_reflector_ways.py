@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from genericjob.local import MemoryApi
+from genericjob.reconcile.api import Page
 from genericjob.reconcile.codec import codec
 from genericjob.reconcile.errors import ApiError
 from genericjob.reconcile.metrics import Metrics
@@ -341,6 +342,22 @@ def test_every_page_of_a_long_list_is_a_sign_of_life(api):
     rig.run()
     assert rig.verbs == ["list", "continue", "continue", "watch"]
     assert silences == [100, 100, 100]
+
+
+def test_empty_pages_are_no_sign_of_life(api):
+    silences = []
+
+    def empty(*args, continue_token="", **options):
+        rig.walk.time += 100
+        silences.append(rig.reflector.silence)
+        if len(silences) == 3:
+            rig.reflector.stop()
+        return Page([], "1", f"{continue_token}x")
+
+    rig = Rig(api)
+    rig.steps.list = empty
+    rig.run()
+    assert silences == [100, 200, 300]
 
 
 def test_an_error_at_the_end_is_nobodys_concern(api):

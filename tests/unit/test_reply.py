@@ -108,6 +108,8 @@ def test_a_field_is_known_by_its_whole_name_however_it_is_written(field):
         b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nabc",
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n-1\r\n",
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + b"f" * 9000,
+        b"HTTP/1.1 100 Continue\r\n\r\n" * 11 + b"HTTP/1.1 204 No Content\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n" + b"a: b\r\n" * HEAD_LIMIT + b"\r\n",
         b"x" * (HEAD_LIMIT * 9),
     ],
     ids=lambda data: repr(data[:40]),
@@ -115,6 +117,11 @@ def test_a_field_is_known_by_its_whole_name_however_it_is_written(field):
 def test_what_is_no_answer_is_refused(data):
     with pytest.raises(BrokenReplyError):
         read(data)
+
+
+def test_some_interim_answers_come_before_the_real_one():
+    data = b"HTTP/1.1 100 Continue\r\n\r\n" * 5 + b"HTTP/1.1 102 Processing\r\n\r\n" * 5 + head(b"204 No Content")
+    assert read(data) == (204, b"", False)
 
 
 def test_an_answer_to_head_has_no_body():
