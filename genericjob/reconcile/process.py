@@ -38,6 +38,7 @@ class Limits:
     """How long to wait, in seconds."""
 
     sync: float = 120.0
+    """For a cache that is being filled: since the last page that arrived, however long the list is."""
     catch_up: float = 5.0
     """For one try; there is always another."""
     drain: float = 10.0
@@ -130,12 +131,11 @@ class Process:
             informer.start()
 
     def _fill_caches(self) -> str:
-        deadline = self._primitives.monotonic() + self._limits.sync
         for informer in self._informers.values():
             while not self._ended() and not informer.wait_synced(1.0):
-                if self._primitives.monotonic() >= deadline:
+                if silent := [name for name in self._unfilled() if self._informers[name].silence() >= self._limits.sync]:
                     return (
-                        f"the caches of {', '.join(self._unfilled())} could not be filled within {self._limits.sync:g} s: "
+                        f"the caches of {', '.join(silent)} could not be filled, nothing has arrived for {self._limits.sync:g} s: "
                         "is the server there, and may this process list and watch them?"
                     )
         if not self._stopping:
