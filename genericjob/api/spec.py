@@ -10,15 +10,19 @@ worst case of every rule before it accepts one, and which lists are maps. Each l
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Literal
 
+import msgspec
 from pydantic import (
     AfterValidator,
     BaseModel,
     ConfigDict,
     Field,
+    PlainSerializer,
     PlainValidator,
     ValidationError,
     ValidationInfo,
+    ValidatorFunctionWrapHandler,
     WithJsonSchema,
+    WrapValidator,
     field_validator,
 )
 from pydantic.alias_generators import to_camel
@@ -43,6 +47,7 @@ MAX_EXIT_CODES = 255
 MAX_SECONDS = 2**31 - 1
 MAX_DEPTH = 100
 """Levels of lists and mappings in a spec; a pod template has about fifteen."""
+TOO_DEEP = f"spec: it is nested too deeply, {MAX_DEPTH} levels are the most"
 MAX_WORDS = 1_024
 MAX_WORD_LENGTH = 131_072
 """Linux starts no program with a longer argument."""
@@ -102,8 +107,31 @@ _NAMED = (
 TypeName = Annotated[str, Field(min_length=1, max_length=MAX_TYPE_LENGTH, pattern=f"^{LABEL}$")]
 Words = Annotated[tuple[Annotated[str, Field(max_length=MAX_WORD_LENGTH)], ...], Field(max_length=MAX_WORDS)]
 """A command or its arguments."""
-Template = Annotated[dict[str, Any], WithJsonSchema({"type": "object", "x-kubernetes-preserve-unknown-fields": True})]
 
+
+def _template(value: Any, check: ValidatorFunctionWrapHandler) -> Any:
+    """JSON of an object stays as it is: decoded, a template of a megabyte takes thirty to forty."""
+    if not isinstance(value, msgspec.Raw):
+        return check(value)
+    return value if bytes(memoryview(value)[:1]) == b"{" else check(msgspec.json.decode(value))
+
+
+def _decoded(template: Any) -> Any:
+    if not isinstance(template, msgspec.Raw):
+        return template
+    try:
+        return msgspec.json.decode(template)
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
+        raise InvalidSpecError(f"spec.replicaSpecs: what is stored as a template cannot be read: {error}") from None
+
+
+Template = Annotated[
+    dict[str, Any],
+    WrapValidator(_template),
+    PlainSerializer(_decoded),
+    WithJsonSchema({"type": "object", "x-kubernetes-preserve-unknown-fields": True}),
+]
+"""What was read from YAML, or the JSON that is stored."""
 
 ExitCodeList = Annotated[tuple[Annotated[int, Field(ge=1, le=255)], ...], Field(max_length=MAX_EXIT_CODES)]
 
@@ -165,11 +193,23 @@ class ReplicaSpec(_Model):
     type: TypeName = Field(description="Name of this type of replica; part of the names of its pods and services.")
     replicas: int = Field(default=1, ge=0, le=MAX_REPLICAS, description="How many replicas there are; their ranks are 0 to replicas - 1.")
     restart_policy: RestartPolicy = Field(default=RestartPolicy(), description="When a replica is started again.")
-    template: Template = Field(
+    written_template: Template = Field(
+        alias="template",
         default_factory=dict,
         description="The pod of a replica (core/v1 PodTemplateSpec). $(type), $(rank), $(replicas[T]), $(service.T[R].host) and "
         "$(service.port[P]) are replaced in command, args and env values of its containers.",
     )
+
+    @property
+    def template(self) -> dict[str, Any]:
+        """The template. DECODED WHENEVER IT IS ASKED FOR and not kept, so that jobs at rest take the memory of their text alone."""
+        found: dict[str, Any] = _decoded(self.written_template)
+        return found
+
+    @property
+    def written_json(self) -> bytes:
+        """The JSON that is kept of the template, if it was read from JSON."""
+        return bytes(self.written_template) if isinstance(self.written_template, msgspec.Raw) else b""
 
 
 TargetPort = Annotated[
@@ -362,7 +402,7 @@ class InvalidSpecError(Exception):
 def parse(spec: Any) -> GenericJobSpec:
     """Read a spec that was decoded from JSON or YAML."""
     if _deeper_than(MAX_DEPTH, spec):
-        raise InvalidSpecError(f"spec: it is nested too deeply, {MAX_DEPTH} levels are the most")
+        raise InvalidSpecError(TOO_DEEP)
     try:
         return GenericJobSpec.model_validate(spec)
     except ValidationError as error:

@@ -21,7 +21,7 @@ from genericjob.api.names import (
 )
 from genericjob.reconcile.objects import Object, Pod, Service
 from genericjob.reconcile.resources import Resource
-from genericjob.reconcile.weighed import Weighed
+from genericjob.reconcile.weighed import Weighed, one_at_a_time
 from genericjob.reconcile.writer import Create
 
 from .job import Job
@@ -91,7 +91,8 @@ class Bodies:
         key = job.identity.uid, resumed
         generation, found = self._compiled.get(key) or (0, None)
         if found is None or generation != job.generation:
-            types = {part.type: self._compile(job, part.type, resumed=resumed) for part in job.spec.replica_specs}
+            with one_at_a_time(job.design.decoded_weight):
+                types = {part.type: self._compile(job, part.type, resumed=resumed) for part in job.spec.replica_specs}
             found = JobBodies(job.identity, self._pods, types)
             self._compiled.put(key, (job.generation, found), found.weight)
         return found

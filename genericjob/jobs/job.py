@@ -4,12 +4,14 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any
+
+import msgspec
 
 from genericjob.api.names import NAME_LIMIT, JobIdentity, replica_name
 from genericjob.api.rank_items import Mixed
 from genericjob.api.spec import GenericJobSpec, InvalidSpecError, ReplicaSpec
 from genericjob.api.status import GenericJobStatus
+from genericjob.reconcile.structs import decoder
 
 from .rules import Rules
 
@@ -31,9 +33,11 @@ class Design:
     """Names of pods by type, in the order of ranks."""
     lines: int
     """How long a list of all replicas would be: containers, or at least one per replica."""
+    decoded_weight: int
+    """The bytes that the spec takes at most once it is decoded with its templates, which are kept as JSON."""
 
     @classmethod
-    def of(cls, job: str, spec: GenericJobSpec) -> "Design":
+    def of(cls, job: str, spec: GenericJobSpec, *, decoded_weight: int = 0) -> "Design":
         """Work it out; raises InvalidSpecError for what admission should have refused."""
         names = {part.type: tuple(replica_name(job, part.type, rank) for rank in range(part.replicas)) for part in spec.replica_specs}
         if len(names) < len(spec.replica_specs):
@@ -49,7 +53,8 @@ class Design:
                 f"metadata.name: {job} cannot be part of the name of a service: that has a-z, 0-9 and - and begins with a letter"
             )
         replicas = {part.type: part for part in spec.replica_specs}
-        return cls(spec, Rules.of(spec), replicas, names, sum(part.replicas * _containers(part.template) for part in spec.replica_specs))
+        lines = sum(part.replicas * _containers(part) for part in spec.replica_specs)
+        return cls(spec, Rules.of(spec), replicas, names, lines, decoded_weight)
 
     @property
     def weight(self) -> int:
@@ -61,10 +66,24 @@ class Design:
         return names + PER_MODEL * (4 + len(self.names) + ports) + PER_RANGE * ranges
 
 
-def _containers(template: dict[str, Any]) -> int:
-    spec = template.get("spec")
-    found = spec.get("containers") if isinstance(spec, dict) else None
-    return max(1, len(found)) if isinstance(found, list) else 1
+class _Pod(msgspec.Struct):
+    containers: list[msgspec.Raw] = []
+
+
+class _Template(msgspec.Struct):
+    """What is read of a template without decoding the rest."""
+
+    spec: _Pod = msgspec.field(default_factory=_Pod)
+
+
+_template = decoder(_Template)
+
+
+def _containers(part: ReplicaSpec) -> int:
+    try:
+        return max(1, len(_template.decode(part.written_json or msgspec.json.encode(part.template)).spec.containers))
+    except (TypeError, ValueError, msgspec.MsgspecError, RecursionError):  # whatever it is, a server would refuse the pod
+        return 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,14 +11,14 @@ from msgspec import structs
 
 from genericjob.api import names, ranges
 from genericjob.api.names import JobIdentity
-from genericjob.api.spec import MAX_REPLICAS, InvalidSpecError, parse
+from genericjob.api.spec import MAX_DEPTH, MAX_REPLICAS, TOO_DEEP, InvalidSpecError, parse
 from genericjob.api.status import GenericJobStatus
 from genericjob.reconcile.codec import UNREADABLE
 from genericjob.reconcile.objects import NO_LABELS, Object, Unreadable, WireObject, metadata
-from genericjob.reconcile.pieces import members
+from genericjob.reconcile.pieces import deeper_than, members
 from genericjob.reconcile.resources import Resource, pods, services
 from genericjob.reconcile.structs import decoder
-from genericjob.reconcile.weighed import Weighed, decoded_weight
+from genericjob.reconcile.weighed import Weighed, decoded_weight, one_at_a_time
 
 from .conditions import of_others, own, without_others
 from .job import Design, Job
@@ -61,6 +61,8 @@ PODS = pods(labels=names.LABELS, annotations=names.ANNOTATIONS)
 SERVICES = services(labels=names.LABELS)
 
 _status = decoder(GenericJobStatus)
+_members = decoder(dict[str, msgspec.Raw])
+_each_members = decoder(list[dict[str, msgspec.Raw]])
 
 
 MOST = 32 * 2**20
@@ -78,8 +80,8 @@ class Reader:
         """A job as decisions see it; raises InvalidSpecError or UnreadableStatusError."""
         generation, design = self._designs.get(stored.uid) or (0, None)
         if design is None or generation != stored.generation:
-            design = Design.of(stored.name, parse(_decoded(stored.spec)))
-            self._designs.put(stored.uid, (stored.generation, design), decoded_weight(stored.spec) + design.weight)
+            design = _design(stored)
+            self._designs.put(stored.uid, (stored.generation, design), _weight(stored.spec, design))
         return Job(identity(stored), stored.generation, design, read_status(stored))
 
     def forget(self, uid: str) -> None:
@@ -120,13 +122,33 @@ def identity(stored: StoredJob) -> JobIdentity:
     return JobIdentity(stored.namespace, stored.name, stored.uid)
 
 
-def _decoded(spec: bytes) -> Any:
+def _design(stored: StoredJob) -> Design:
+    """Parse a spec whose templates may be of any size and shape: their JSON is kept, and decoded when pods are made of it."""
+    if deeper_than(MAX_DEPTH, stored.spec):
+        raise InvalidSpecError(TOO_DEEP)
+    weight = decoded_weight(stored.spec)
     try:
-        return msgspec.json.decode(spec) if spec else {}
-    except RecursionError:
-        raise InvalidSpecError("spec: it is nested too deeply") from None
+        with one_at_a_time(weight):
+            return Design.of(stored.name, parse(_outline(stored.spec)), decoded_weight=weight)
     except UNREADABLE as error:
         raise InvalidSpecError(f"spec: what is stored cannot be read: {error}") from None
+
+
+def _outline(spec: bytes) -> Any:
+    """The spec, with the JSON of its templates."""
+    try:
+        fields = _members.decode(spec or b"{}")
+        types = _each_members.decode(fields.pop("replicaSpecs", b"[]"))
+    except msgspec.ValidationError:
+        return msgspec.json.decode(spec)  # parsing it tells which field is wrong
+    parts = [{name: value if name == "template" else msgspec.json.decode(value) for name, value in part.items()} for part in types]
+    return {name: msgspec.json.decode(value) for name, value in fields.items()} | ({"replicaSpecs": parts} if parts else {})
+
+
+def _weight(spec: bytes, design: Design) -> int:
+    """The bytes that a design takes at most: the text of its templates, and all else decoded."""
+    templates = sum(decoded_weight(part.written_json) for part in design.spec.replica_specs)
+    return len(spec) + design.decoded_weight - templates + design.weight
 
 
 def reported_as(stored: StoredJob) -> StoredJob | None:

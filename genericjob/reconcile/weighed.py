@@ -7,6 +7,7 @@ by itself is not kept at all, and has to be computed each time.
 
 from collections import OrderedDict
 from collections.abc import Hashable
+from contextlib import AbstractContextManager, nullcontext
 from threading import Lock
 from typing import Generic, TypeVar
 
@@ -74,3 +75,17 @@ def decoded_weight(text: bytes) -> int:
     count = text.count
     structure = PER_LIST * count(b"[") + PER_OBJECT * count(b"{") + PER_FIELD * count(b":") + PER_ITEM * count(b",")
     return PER_BYTE * len(text) + structure
+
+
+HEAVY = 2**20
+"""Bytes from which on values are decoded one at a time."""
+_one_heavy = Lock()
+
+
+def one_at_a_time(weight: int) -> AbstractContextManager[object]:
+    """Return what to hold while something of this weight is decoded and used: of heavy values one at a time is in the process.
+
+    IT IS HELD OVER COMPUTING ONLY, never over a request or any other wait. So threads lose nothing by it, since one of them computes at a
+    time anyway, and what is light waits for nobody.
+    """
+    return _one_heavy if weight > HEAVY else nullcontext()

@@ -1,11 +1,15 @@
 """Jobs as they are stored, and as decisions see them."""
 
 import json
+import re
 
 import pytest
 from msgspec import structs
 
-from genericjob.jobs.resource import Reader, StoredJob, UnreadableStatusError
+from genericjob.api.spec import InvalidSpecError
+from genericjob.jobs.assembly import bare_name
+from genericjob.jobs.bodies import Bodies
+from genericjob.jobs.resource import PODS, Reader, StoredJob, UnreadableStatusError
 from unit.jobs import NAME, NOW, UID
 
 
@@ -39,6 +43,27 @@ def test_a_job_that_is_gone_is_forgotten():
     assert reader.read(stored()).design is before
     reader.forget(UID)
     assert reader.read(stored()).design is not before
+
+
+@pytest.mark.parametrize(
+    ("spec", "problem"),
+    [
+        (b"null", "spec: "),
+        (b'{"replicaSpecs": {}}', "spec.replicaSpecs: "),
+        (b'{"replicaSpecs": [{"type": "worker", "template": [1]}]}', "spec.replicaSpecs[0].template: "),
+        (b'{"replicaSpecs": [{"type": "worker", "template": {"x": %s}}]}' % (b"[" * 100 + b"]" * 100), "spec: it is nested too deeply"),
+        (b'{"replicaSpecs": [{"type": "worker", "template": {}}', "spec: what is stored cannot be read: "),
+    ],
+)
+def test_a_spec_that_cannot_be_read_is_invalid(spec, problem):
+    with pytest.raises(InvalidSpecError, match=re.escape(problem)):
+        Reader().read(structs.replace(stored(), spec=spec))
+
+
+def test_a_template_that_cannot_be_decoded_is_invalid_when_pods_are_made_of_it():
+    job = Reader().read(structs.replace(stored(), spec=b'{"replicaSpecs": [{"type": "worker", "template": {"x": 1e999}}]}'))
+    with pytest.raises(InvalidSpecError, match="what is stored as a template cannot be read"):
+        Bodies(pods=PODS, host=bare_name, new_id=lambda: "marker").of(job, resumed=False)
 
 
 @pytest.mark.parametrize(

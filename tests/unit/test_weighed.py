@@ -15,12 +15,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genericjob.api.names import COMPONENT, COMPONENT_LABEL, JOB_LABEL
+from genericjob.api.spec import parse
+from genericjob.jobs import resource
 from genericjob.jobs.bodies import Bodies, bare_name
 from genericjob.jobs.departures import Departures
 from genericjob.jobs.resource import JOBS, MOST, PODS, SERVICES, Reader, StoredJob
 from genericjob.reconcile.codec import codec
 from genericjob.reconcile.objects import Condition, Container
-from genericjob.reconcile.weighed import Weighed, decoded_weight
+from genericjob.reconcile.weighed import HEAVY, Weighed, decoded_weight, one_at_a_time
 from unit.jobs import NOW, a_pod
 
 MEBIBYTE = 2**20
@@ -166,13 +168,12 @@ def test_jobs_of_any_shape_and_number_take_a_bounded_part_of_memory(alone, shape
 
 
 def growth_by_one(shape):
-    """Return the bytes that a reader takes for one job of a shape, and its weight."""
+    """Return the bytes that a reader takes for one job of a shape, with the text that it keeps, and its weight."""
     reader = Reader(most=100 * MEBIBYTE)
     reader.read(stored(SPECS[shape][0], "another"))  # what is loaded once and shared
     reader.forget("another")
-    job = stored(SPECS[shape][0], "uid")
     with measured() as taken:
-        reader.read(job)
+        reader.read(stored(SPECS[shape][0], "uid"))
     return taken["bytes"], reader.weight
 
 
@@ -180,6 +181,50 @@ def growth_by_one(shape):
 def test_a_job_takes_no_more_than_it_weighs(alone, shape):
     taken, weight = alone(growth_by_one, shape)
     assert taken <= weight < 3 * taken + 10_000
+
+
+def peak_of_reading(shape):
+    """Return the bytes that reading a job of a shape takes while it lasts, and those of its text."""
+    spec, _ = SPECS[shape]
+    Reader().read(stored(spec, "another"))
+    job = stored(spec, "uid")
+    with measured() as taken:
+        Reader().read(job)
+        taken["peak"] = tracemalloc.get_traced_memory()[1]
+    return taken["peak"], len(job.spec)
+
+
+def test_a_job_is_read_without_decoding_its_templates(alone):
+    peak, text = alone(peak_of_reading, "brackets")
+    assert peak < 4 * text  # decoded it takes thirty times its text
+
+
+def occupied():
+    """Whether a heavy value is being decoded."""
+    passage = one_at_a_time(HEAVY + 1)
+    free = passage.acquire(blocking=False)
+    if free:
+        passage.release()
+    return not free
+
+
+@pytest.mark.parametrize(("shape", "heavy"), [("brackets", True), ("small", False)])
+def test_heavy_jobs_are_read_and_compiled_one_at_a_time_and_light_ones_beside_them(monkeypatch, shape, heavy):
+    found = []
+
+    def noted(spec):
+        found.append(occupied())
+        return parse(spec)
+
+    def new_id():
+        found.append(occupied())
+        return "marker"
+
+    monkeypatch.setattr(resource, "parse", noted)
+    job = Reader().read(stored(SPECS[shape][0], "uid"))
+    Bodies(pods=PODS, host=bare_name, new_id=new_id).of(job, resumed=False)
+    assert {*found} == {heavy}
+    assert not occupied()
 
 
 def growth_by_bodies(argument):
