@@ -275,7 +275,8 @@ def test_caches_that_cannot_be_filled_end_the_process_with_a_sentence(world, cap
     assert world.said()[-2:] == STARTED  # and nobody was settled, nor elected
     (told,) = [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR]
     assert told == (
-        "the caches of pods could not be filled, nothing has arrived for 120 s: is the server there, and may this process list and watch them?"
+        "the caches of pods could not be filled, nothing has arrived for 120 s: "
+        "is the server there, and may this process list and watch them?"
     )
 
 
