@@ -26,11 +26,11 @@ def _shallow(levels: int) -> bytes:
     return rb'(?:[^"\[\]{}]++|' + _STRING + rb"|\[" + inside + rb"\]|\{" + inside + rb"\})*+"
 
 
-_SHALLOW = re.compile(_shallow(5), re.DOTALL)
-"""Five levels: more would make the pattern large. It looks as far ahead in vain where values are deeper, a constant factor."""
+_STEP = re.compile(_shallow(5) + rb"(?:([\[{]++)|([\]}]++)|)", re.DOTALL)
+"""A shallow run and the brackets behind it; none, where the JSON is broken, because `finditer` would search on. More than five levels
+would make the pattern large. It looks as far ahead in vain where values are deeper, a constant factor."""
 DEEPEST = 20_000
 """Levels beyond which there is no JSON of an API server: it takes 10,000."""
-_BRACKETS = re.compile(rb"[\[{]++|[\]}]++|\Z")
 _BRACKETS_AND_STRINGS = re.compile(rb"[\[{]++|[\]}]++|" + _STRING, re.DOTALL)
 _SCALAR = re.compile(rb'(?:[^"\[\]{},]++|' + _STRING + rb")*+", re.DOTALL)
 _KEY = re.compile(rb"\s*+(" + _STRING + rb")\s*+:", re.DOTALL)
@@ -113,15 +113,20 @@ def _end_of_value(data: bytes, position: int) -> int:
 def _behind_bracket(data: bytes, position: int) -> int:
     """The position behind the bracket that closes the one before `position`."""
     depth = 1
-    while depth:
-        position = _skip(_SHALLOW, data, position)
-        opening, end = _sign(data, position) in _OPENING, _skip(_BRACKETS, data, position)
-        steps = end - position if opening else min(end - position, depth)
-        depth += steps if opening else -steps
-        if depth > DEEPEST:
-            raise ValueError(f"the JSON is nested deeper than {DEEPEST} levels")
-        position += steps
-    return position
+    for step in _STEP.finditer(data, position):
+        position = step.end()
+        if step.lastindex == 1:
+            depth += position - step.start(1)
+            if depth > DEEPEST:
+                raise ValueError(f"the JSON is nested deeper than {DEEPEST} levels")
+        elif step.lastindex == 2:
+            closed = position - step.start(2)
+            if closed >= depth:
+                return position - closed + depth
+            depth -= closed
+        else:
+            break
+    raise ValueError("the JSON ends too early")
 
 
 def _sign(data: bytes, position: int) -> int:

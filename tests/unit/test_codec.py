@@ -6,6 +6,7 @@ import pytest
 from msgspec import structs
 
 from genericjob.jobs.resource import JOBS, reported_as
+from genericjob.reconcile import pieces
 from genericjob.reconcile.codec import codec
 from genericjob.reconcile.errors import ApiError
 from genericjob.reconcile.objects import Unreadable
@@ -72,6 +73,28 @@ def test_one_object_that_cannot_be_decoded_costs_a_watch_one_event(hostile):
     assert (event.type, event.object, event.resource_version) == ("MODIFIED", None, "7")
     assert known(event.unreadable) == BAD
     assert event.unreadable.problem
+
+
+@pytest.mark.parametrize(
+    "form", [b'{"type": "MODIFIED", "object": %b}', b'{"object":%b,"type":"MODIFIED"}', b'{"type":"MODIFIED","object":%b} ']
+)
+def test_an_event_is_read_in_pieces_however_it_is_written(hostile, form):
+    event = codec(PLAIN_PODS).event(form % hostile)
+    assert (event.type, event.resource_version, known(event.unreadable)) == ("MODIFIED", "7", BAD)
+
+
+def test_a_deep_object_of_an_event_is_read_no_further_than_its_identity(monkeypatch):
+    furthest, honest = [0], pieces._end_of_value
+
+    def watched(data, position):
+        furthest.append(honest(data, position))
+        return furthest[-1]
+
+    monkeypatch.setattr(pieces, "_end_of_value", watched)
+    deep = b"[" * 9_000 + b"1," * 100_000 + b"1" + b"]" * 9_000
+    event = codec(PODS).event(b'{"type":"MODIFIED","object":{%b,"spec":%b}}' % (META, deep))
+    assert known(event.unreadable) == BAD
+    assert max(furthest) <= len(META) + 1
 
 
 def test_asking_for_an_object_that_cannot_be_decoded_is_an_error_that_names_it(hostile):

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from genericjob.reconcile import pieces
 from genericjob.reconcile.pieces import decodable, elements, members
 
 JSON = st.recursive(
@@ -42,6 +43,13 @@ def test_depth_does_not_matter_within_what_a_server_takes(brackets):
     deep = opening * 9_900 + b"1" + closing * 9_900
     assert dict(members(b'{"name":"x","deep":%b,"after":[2]}' % deep)) == {"name": b'"x"', "deep": deep, "after": b"[2]"}
     assert list(elements(b"[1,%b,2]" % deep)) == [b"1", deep, b"2"]
+
+
+@pytest.mark.parametrize("broken", [b'"never closed', b"", b'"a":1,"never closed'])
+def test_what_is_broken_is_not_searched_for_a_place_where_it_goes_on(broken):
+    with pytest.raises(ValueError, match="ends too early"):
+        list(elements(b"[[" + broken))
+    assert pieces._STEP.match(broken), "a search from each position would be quadratic"
 
 
 def test_what_is_deeper_than_any_server_takes_is_refused_early():
