@@ -12,7 +12,7 @@ import msgspec
 from .api import Body, Event, EventType, Operations, Page
 from .errors import NO_ANSWER, UNREADABLE_OBJECT, ApiError, from_status
 from .objects import MESSAGE_LIMIT, Unreadable, WireObject
-from .pieces import elements, members
+from .pieces import elements, members, members_of
 from .resources import Resource
 from .structs import decoder
 
@@ -161,8 +161,7 @@ def identified(data: bytes, problem: str) -> Unreadable:
     """What can be known of an object that cannot be decoded: its name and version, if they can be found."""
     known: dict[str, str] = {}
     try:
-        meta = next((value for name, value in members(data) if name == "metadata"), b"{}")
-        for name, value in members(meta):
+        for name, value in members_of("metadata", data):
             if name in _IDENTITY:
                 known[name] = _text(value)
     except ValueError:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 
 import msgspec
 
-from .pieces import members
+from .pieces import members_of
 from .structs import converter, decoder
 
 T = TypeVar("T")
@@ -292,8 +292,8 @@ def salvaged_pod(kept: Kept = ALL_LABELS) -> Callable[[Unreadable, bytes], Pod |
 
 def _needed(data: bytes) -> bytes:
     """The JSON of the metadata that tells whose pod it is and of which try. Other members may be what cannot be decoded."""
-    meta = next((value for name, value in members(data) if name == "metadata"), b"{}")
-    return b"{%b}" % b",".join(b'"%b":%b' % (name.encode(), value) for name, value in members(meta) if name in _NEEDED)
+    found = members_of("metadata", data)
+    return b"{%b}" % b",".join(b'"%b":%b' % (name.encode(), value) for name, value in found if name in _NEEDED)
 
 
 _NEEDED = frozenset(("namespace", "name", "uid", "resourceVersion", "labels", "annotations", "ownerReferences", "deletionTimestamp"))

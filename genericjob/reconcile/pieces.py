@@ -54,6 +54,19 @@ def members(data: bytes) -> Iterator[tuple[str, bytes]]:
         raise ValueError("an object of the JSON has no end")
 
 
+def members_of(name: str, data: bytes) -> Iterator[tuple[str, bytes]]:
+    """Yield the members of an object that is itself a member. Neither its end nor what follows is looked for."""
+    position, wanted = _inside(data, b"{"), b'"%b"' % name.encode()
+    while key := _KEY.match(data, position):
+        if key[1] == wanted:
+            yield from members(data[key.end() :])
+            return
+        end = _end_of_value(data, key.end())
+        if data[end] != _COMMA:
+            return
+        position = end + 1
+
+
 def elements(data: bytes) -> Iterator[bytes]:
     """Yield the bytes of each element of an array."""
     position = _inside(data, b"[")

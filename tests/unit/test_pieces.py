@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genericjob.reconcile import pieces
-from genericjob.reconcile.pieces import decodable, elements, members
+from genericjob.reconcile.pieces import decodable, elements, members, members_of
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
@@ -60,6 +60,15 @@ def test_what_is_deeper_than_any_server_takes_is_refused_early():
 def test_nothing_behind_the_last_member_that_is_asked_for_is_read():
     found = members(b'{"metadata":{"name":"x"},"spec":{"never closed')
     assert next(found) == ("metadata", b'{"name":"x"}')
+
+
+def test_members_of_a_member_are_read_no_further_than_asked():
+    found = members_of("metadata", b'{"kind":"x","other":{"metadata":{"name":"no"}},"metadata" : {"name":"x","deep":[1,{never closed')
+    assert next(found) == ("name", b'"x"')
+    assert list(members_of("metadata", b'{"kind":"x","spec":{"metadata":{"name":"no"}}}')) == []
+    assert list(members_of("metadata", b'{"metadata":{},"metadata":{"name":"no"}}')) == []
+    with pytest.raises(ValueError, match="does not begin with"):
+        list(members_of("metadata", b'{"metadata":null}'))
 
 
 def test_members_that_cannot_be_decoded_are_left_out():
