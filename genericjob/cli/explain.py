@@ -99,10 +99,10 @@ def explained(name: str, found: Outlook, *, colours: bool | None = None) -> Iter
     colours = colourful() if colours is None else colours
     yield f"{name}: {painted(found.phase, OF_PHASE.get(found.phase, ''), colours=colours)}" if found.phase else f"{name}, before it runs"
     yield ""
-    yield "It succeeds when everything that one of these names has succeeded:"
+    yield "It succeeds when one of these rules is met (all that the rule names has succeeded):"
     yield from _table(found.success)
     yield ""
-    yield "It fails when everything that one of these names has failed for good:"
+    yield "It fails when one of these rules is met (all that the rule names has failed for good):"
     yield from _table(found.failure)
     if found.notes:
         yield ""

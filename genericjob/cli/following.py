@@ -110,12 +110,12 @@ def follow(
                 continue
             if where.local and error.unreachable:
                 raise CommandError(f"the {where.where} has ended") from None
-            if not stream.begun or not _passes(error) or contact.failed(error) > OUTAGE:
+            if not stream.begun or not passes(error) or contact.failed(error) > OUTAGE:
                 raise
             time.sleep(min(RETRY, max(0.0, deadline - time.monotonic())))
 
 
-def _passes(error: ApiError) -> bool:
+def passes(error: ApiError) -> bool:
     return error.unreachable or error.throttled or error.code >= 500
 
 

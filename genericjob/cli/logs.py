@@ -22,7 +22,7 @@ from genericjob.reconcile.resources import RAW_PODS
 
 from .ended_logs import EndedLog, ended_logs, in_order, parts
 from .failures import BAD_INPUT, CommandError
-from .following import LISTEN, OUTAGE, RETRY, Contact, Happening, Newsroom, follow, life_of
+from .following import LISTEN, OUTAGE, RETRY, Contact, Happening, Newsroom, follow, life_of, passes
 from .get import why
 from .jobs import JOBS, Job, Name, find, key_of, plain, rank_of_pod, status_of
 from .loglines import Line, Source, labelled, lines_of, sources_of
@@ -301,7 +301,7 @@ class _Following:
             except ApiError as error:
                 if error.not_found:  # a pod that is gone meanwhile has said all that it had to say
                     return
-                if not error.unreachable or self._where.local or self._contact.failed(error) > OUTAGE:
+                if not passes(error) or self._where.local or self._contact.failed(error) > OUTAGE:
                     yield f"the log of {source.label} cannot be followed: {error.message}"
                     return
                 time.sleep(RETRY)

@@ -27,7 +27,7 @@ MOST_NAMED = 5
 """Pods that a message names."""
 
 Wait = Annotated[bool, typer.Option("--wait/--no-wait", help="Return when all pods are gone.")]
-Off = Annotated[bool, typer.Option("--off", help="Go over to work: pods that are created from now on do.")]
+Off = Annotated[bool, typer.Option("--off", help="Turn debug mode off: pods that are created from now on run the command of the job.")]
 EnterRank = Annotated[
     str, typer.Option("--rank", metavar="RANK", help="Wait for this rank (worker-0) and open a shell in it.", show_default=False)
 ]
@@ -132,7 +132,7 @@ def debug(
         say(f"pods that {what}: {unchanged}; {how} replace them", err=True)
     if chosen:
         if status_of(job).phase in PAUSE_PHASES:
-            raise CommandError(f"{called} is paused: `{where.command(f'resume {called}')}` brings its pods back")
+            raise CommandError(f"{called} is {status_of(job).phase.lower()}: `{where.command(f'resume {called}')}` brings its pods back")
         running = until_running(where, job, chosen, deadline=time.monotonic() + seconds, seconds=seconds)
         raise typer.Exit(enter(where, running, container, [shell]))
 
@@ -160,24 +160,29 @@ def _patched(where: Target, job: Job, spec: dict[str, Any]) -> Job:
 
 
 def _until_paused(where: Target, job: Job, deadline: float, seconds: float) -> None:
-    name, reported, contact = key_of(job).name, -math.inf, Contact()
-    for state in life_of(where, JOBS, job, deadline=deadline, contact=contact):
-        if state is None:
-            raise CommandError(f"{name} was deleted before it was paused")
-        job = state
-        status = status_of(job)
-        phase = status.phase
-        current = status.observed_generation >= job["metadata"].get("generation", 0)  # otherwise it may be that of an earlier pause
-        if phase == "Paused" and current:
-            return _until_no_pod_is_left(where, job, deadline, seconds)
-        if phase == "Pausing" and current and time.monotonic() >= reported + REPORT_EVERY_S:
-            reported = time.monotonic()
-            say(f"{name}: {why(job)}", err=True)
-        if phase in FINAL_PHASES:
-            raise CommandError(f"{name} has {phase.lower()} before it could be paused")
-        if not (_held(job) or job["spec"].get("suspend")):
-            raise CommandError(f"{name} was resumed by somebody else before it was paused")
-    raise CommandError(f"{name} is not paused after {seconds:g} s{contact}: {why(job)}", TIMED_OUT)
+    name, reported, contact, unseen = key_of(job).name, -math.inf, Contact(), ""
+    while time.monotonic() < deadline:
+        for state in life_of(where, JOBS, job, deadline=min(deadline, time.monotonic() + REPORT_EVERY_S), contact=contact):
+            if state is None:
+                raise CommandError(f"{name} was deleted before it was paused")
+            job = state
+            status = status_of(job)
+            phase = status.phase
+            current = status.observed_generation >= job["metadata"].get("generation", 0)  # otherwise it may be that of an earlier pause
+            if phase == "Paused" and current:
+                return _until_no_pod_is_left(where, job, deadline, seconds)
+            if phase == "Pausing" and current and time.monotonic() >= reported + REPORT_EVERY_S:
+                reported = time.monotonic()
+                say(f"{name}: {why(job)}", err=True)
+            if phase in FINAL_PHASES:
+                raise CommandError(f"{name} has {phase.lower()} before it could be paused")
+            if not (_held(job) or job["spec"].get("suspend")):
+                raise CommandError(f"{name} was resumed by somebody else before it was paused")
+        before, unseen = unseen, "" if current or contact.lost else f"no controller has seen the change yet (`{where.command('check')}`)"
+        if unseen and not before and time.monotonic() < deadline:
+            say(f"{name}: {unseen}", err=True)
+    told = unseen or why(job)
+    raise CommandError(f"{name} is not paused after {seconds:g} s{contact}{told and f': {told}'}", TIMED_OUT)
 
 
 def _until_no_pod_is_left(where: Target, job: Job, deadline: float, seconds: float) -> None:

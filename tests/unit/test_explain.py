@@ -300,11 +300,11 @@ def test_a_file_is_explained():
     assert [line.split("  ")[0] if not line.startswith(" ") else line for line in called.out.splitlines()] == [
         "train, before it runs",
         "",
-        "It succeeds when everything that one of these names has succeeded:",
+        "It succeeds when one of these rules is met (all that the rule names has succeeded):",
         "  RULE         RANKS        STATE      WHY",
         "  (implicit)   every rank   can fire   waits for chief 0, worker 0-1 to succeed",
         "",
-        "It fails when everything that one of these names has failed for good:",
+        "It fails when one of these rules is met (all that the rule names has failed for good):",
         "  RULE              RANKS      STATE         WHY",
         "  failureRules[0]   nobody 2   never fires   there is no replica of type 'nobody'",
         "  (implicit)        any        can fire      fires when a rank has failed for good and no failure rule can fire any more; "
