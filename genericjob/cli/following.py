@@ -116,6 +116,7 @@ def follow(
 
 
 def passes(error: ApiError) -> bool:
+    """Return whether an error is one that a server has for a while, such as when it restarts."""
     return error.unreachable or error.throttled or error.code >= 500
 
 

@@ -161,7 +161,7 @@ def _patched(where: Target, job: Job, spec: dict[str, Any]) -> Job:
 
 def _until_paused(where: Target, job: Job, deadline: float, seconds: float) -> None:
     name, reported, contact, unseen = key_of(job).name, -math.inf, Contact(), ""
-    while time.monotonic() < deadline:
+    while True:
         for state in life_of(where, JOBS, job, deadline=min(deadline, time.monotonic() + REPORT_EVERY_S), contact=contact):
             if state is None:
                 raise CommandError(f"{name} was deleted before it was paused")
@@ -179,7 +179,9 @@ def _until_paused(where: Target, job: Job, deadline: float, seconds: float) -> N
             if not (_held(job) or job["spec"].get("suspend")):
                 raise CommandError(f"{name} was resumed by somebody else before it was paused")
         before, unseen = unseen, "" if current or contact.lost else f"no controller has seen the change yet (`{where.command('check')}`)"
-        if unseen and not before and time.monotonic() < deadline:
+        if time.monotonic() >= deadline:
+            break
+        if unseen and not before:
             say(f"{name}: {unseen}", err=True)
     told = unseen or why(job)
     raise CommandError(f"{name} is not paused after {seconds:g} s{contact}{told and f': {told}'}", TIMED_OUT)

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from genericjob.api import crd
-from genericjob.cli import following
+from genericjob.cli import following, modes
 from genericjob.cli.main import HOW_TO_INSTALL, main
 from genericjob.cli.options import target
 from genericjob.local import runs
@@ -281,7 +281,17 @@ def test_a_job_that_is_suspended_is_resumed_as_well(api, call):
 def test_a_pause_that_does_not_come_in_time(api, call):
     api.create(JOBS, a_job(), "default")
     code, _, complaint = call("pause", "--run", "-", "train", "--timeout", "1s")
-    assert (code, complaint.startswith("genericjob: train is not paused after 1 s")) == (3, True)
+    assert (code, complaint) == (
+        3,
+        "genericjob: train is not paused after 1 s: no controller has seen the change yet (`genericjob check --run hello`)\n",
+    )
+
+
+def test_a_pause_that_no_controller_has_seen_is_reported_once_while_it_is_waited_for(api, call, monkeypatch):
+    monkeypatch.setattr(modes, "REPORT_EVERY_S", 0.3)
+    api.create(JOBS, a_job(), "default")
+    code, _, complaint = call("pause", "--run", "-", "train", "--timeout", "2s")
+    assert (code, complaint.count("no controller has seen the change yet")) == (3, 2)
 
 
 def test_a_pause_says_how_many_pods_still_terminate(api, call):
