@@ -34,6 +34,10 @@ NEIGHBOURS = 5
 MEBIBYTE = 1 << 20
 OBJECT = 3 * MEBIBYTE // 2
 """What the store takes at most."""
+WIDE = b"[" + b",".join([b"[]"] * 480_000) + b"]"
+"""1.4 MB of JSON, no deeper than any template, that take thirty times as much once they are decoded."""
+LIMIT = 512 * MEBIBYTE
+"""Of the controller's memory (`manifests/deployment.yaml`)."""
 POD_NAMES = partial_metadata("", "v1", "pods", "Pod")
 
 
@@ -53,6 +57,28 @@ def leader(world, tmp_path_factory):
 def quiet(world, leader):
     """The seconds that a small job waits beside nothing at all."""
     return median(world.neighbour().waited for _ in range(NEIGHBOURS))
+
+
+# ------------------------------------------------------------------------------------------------ a restart
+
+# BEFORE THE OTHERS: here the test starts the controllers, and none of the module's leads yet.
+
+
+def test_a_restart_beside_jobs_with_wide_templates_takes_little_memory(world, tmp_path, record_property):
+    namespace = world.namespace()
+    for number in range(JOBS):
+        body = a_job(f"wide-{number}", replicas(1), suspend=True)
+        body["spec"]["replicaSpecs"][0]["template"]["x"] = "@"
+        world.api.request("POST", GENERIC_JOBS.path(namespace), body=msgspec.json.encode(body).replace(b'"@"', WIDE))
+    with world.contenders(tmp_path, number=1) as (leader,):
+        eventually(lambda: leader.metric("controller_runtime_reconcile_total"))
+    with world.contenders(tmp_path, number=1) as (leader,):
+        eventually(lambda: leader.metric("controller_runtime_reconcile_total") >= JOBS)
+        peak = leader.peak()
+        sweep(world, namespace)
+    record_property("peak_mebibytes", round(peak / MEBIBYTE))
+    print(f"{JOBS} jobs of 1.4 MB with wide templates: the controller took {peak / MEBIBYTE:.0f} MiB at most after its restart")
+    assert peak < LIMIT / 2
 
 
 # ------------------------------------------------------------------------------------------------ the abuses

@@ -146,6 +146,12 @@ class ControllerProcess:
         ticks = int(fields[11]) + int(fields[12])
         return ticks / os.sysconf("SC_CLK_TCK"), int(fields[21]) * os.sysconf("SC_PAGE_SIZE")
 
+    def peak(self) -> int:
+        """The most bytes of memory that it ever had resident."""
+        found = re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{self.pid}/status").read_text())
+        assert found is not None
+        return 1024 * int(found[1])
+
     def close(self) -> None:
         """End it, whatever its state."""
         if self._process.poll() is None:
