@@ -7,10 +7,13 @@ at random after the user's text was stored: nobody can have written what did not
 of them is replaced.
 """
 
+from array import array
 from collections.abc import Sequence
 
 PER_PIECE = 40
 """Bytes of a text beside its own characters, and of its place in the list."""
+FEW = 1_000
+"""Pieces that are kept as texts of their own. More of them are kept as one text and cut when it is filled in: 100,000 would take 8 MB."""
 
 
 class Stencil:
@@ -21,19 +24,37 @@ class Stencil:
         pieces = _cut(text, markers)
         self._pieces = [piece if isinstance(piece, bytes) else b"" for piece in pieces]
         """Text and holes in turn."""
-        self._holes = tuple(piece for piece in pieces if isinstance(piece, int))
+        self._holes = array("B", (piece for piece in pieces if isinstance(piece, int)))
         """The number of the marker of each hole."""
+        self._lengths = array("I")
+        """Of the pieces of text, if these are joined."""
+        if len(self._pieces) > FEW:
+            self._lengths.extend(map(len, self._pieces[::2]))
+            self._pieces = [b"".join(self._pieces)]
 
     @property
     def weight(self) -> int:
         """The bytes that it takes in memory, at most: users decide how many holes there are."""
-        return PER_PIECE * len(self._pieces) + sum(map(len, self._pieces))
+        arrays = self._holes.itemsize * len(self._holes) + self._lengths.itemsize * len(self._lengths)
+        return PER_PIECE * len(self._pieces) + sum(map(len, self._pieces)) + arrays + 8 * PER_PIECE
 
     def fill(self, *values: bytes) -> bytes:
         """The whole text, with these values in the order of the markers."""
+        if self._lengths:
+            return self._filled_piecemeal(values)
         pieces = self._pieces.copy()  # A COPY: several threads fill the same stencil
         pieces[1::2] = [values[number] for number in self._holes]
         return b"".join(pieces)
+
+    def _filled_piecemeal(self, values: Sequence[bytes]) -> bytes:
+        (text,) = self._pieces
+        end = self._lengths[0]
+        filled = bytearray(text[:end])
+        for hole, length in zip(self._holes, self._lengths[1:], strict=True):
+            filled += values[hole]
+            filled += text[end : end + length]
+            end += length
+        return bytes(filled)
 
 
 def _cut(text: bytes, markers: Sequence[bytes]) -> list[bytes | int]:

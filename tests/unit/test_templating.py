@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genericjob.templating import Form, Scope, Stencil, Template, Variable, parse, substitute
+from genericjob.templating.stencil import FEW
 
 MEGABYTE = 1_000_000
 
@@ -304,6 +305,15 @@ def test_a_stencil_is_filled_in_at_its_markers():
     assert stencil.fill(b"", b"<1>") == b"ab<1>c"
     assert Stencil(b"<1><1>", [b"<1>"]).fill(b"7") == b"77"
     assert Stencil(b"nothing", [b"<1>"]).fill(b"7") == b"nothing"
+
+
+@pytest.mark.parametrize("number", [999, 1_001, 5_000])
+def test_a_stencil_of_many_holes_is_filled_in_like_any_other(number):
+    text = b"".join(b"a%d<%d>" % (n, n % 2) for n in range(number)) + b"end"
+    stencil = Stencil(text, [b"<0>", b"<1>"])
+    for _ in range(2):
+        assert stencil.fill(b"x", b"") == text.replace(b"<0>", b"x").replace(b"<1>", b"")
+    assert number < FEW or stencil.weight < 2 * len(text) + 400
 
 
 @given(st.lists(st.sampled_from([b"a", b"%d", b"\\1", b".", b"\x00", b"(", b"<1", b"<1.>", b"<2.>"])), st.binary(), st.binary())
