@@ -15,7 +15,7 @@ from genericjob.reconcile.http import HttpApi, Timeouts
 from genericjob.reconcile.lease import Elector, Timings, new_identity
 from genericjob.reconcile.metrics import Metrics
 from genericjob.reconcile.primitives import System
-from genericjob.reconcile.process import Process, install_signals, settle_interpreter
+from genericjob.reconcile.process import Process, install_signals, settle_interpreter, share_malloc_arenas
 from genericjob.reconcile.resources import Key
 from genericjob.reconcile.serving import Address, Pages, Server, pages, parse_address
 from genericjob.reconcile.timeouts import CREATE_S
@@ -81,6 +81,7 @@ def controller(
         _check_namespace(name)
     _check_lease(lease_name)
     logs.configure(log_format, log_level)
+    share_malloc_arenas()
     primitives, metrics, health, timings = System(), Metrics(), Health(), Timings()
     credentials = access.find(kubeconfig, context, pod_first=True)
     log.info("the cluster is %s, configured by the %s", credentials.current.url, credentials.current.described)

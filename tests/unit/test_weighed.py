@@ -2,12 +2,16 @@
 
 import gc
 import json
+import sys
 import tracemalloc
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from datetime import timedelta
 from multiprocessing import get_context
+from pathlib import Path
+from resource import getpagesize
 from sys import getsizeof
+from threading import Thread
 
 import msgspec
 import pytest
@@ -22,6 +26,7 @@ from genericjob.jobs.departures import Departures
 from genericjob.jobs.resource import JOBS, MOST, PODS, SERVICES, Reader, StoredJob
 from genericjob.reconcile.codec import codec
 from genericjob.reconcile.objects import Condition, Container
+from genericjob.reconcile.process import share_malloc_arenas
 from genericjob.reconcile.weighed import HEAVY, Weighed, decoded_weight, one_at_a_time
 from unit.jobs import NOW, a_pod
 
@@ -256,6 +261,33 @@ def growth_by_bodies_of_many():
 
 def test_compiled_bodies_of_many_jobs_take_a_bounded_part_of_memory(alone):
     assert alone(growth_by_bodies_of_many) < MEBIBYTE
+
+
+def resident_after_bodies_of_many_holes(threads):
+    """Return the bytes by which a process has grown after each of so many threads compiled a large body."""
+    share_malloc_arenas()
+
+    def resident():
+        return int(Path("/proc/self/statm").read_text().split()[1]) * getpagesize()
+
+    spec = {"replicaSpecs": [a_type(2, args=["".join(f"$(rank){n:05}" for n in range(100_000))])]}
+    reader, bodies, kept = Reader(), Bodies(pods=PODS, host=bare_name, new_id=lambda: "marker", most=0), []
+    before = resident()
+
+    def compile(number):
+        kept.append(bodies.of(reader.read(stored(spec, f"uid-{number}")), resumed=False))
+
+    started = [Thread(target=compile, args=(number,)) for number in range(threads)]
+    for thread in started:
+        thread.start()
+    for thread in started:
+        thread.join()
+    return resident() - before
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_what_threads_have_used_does_not_stay_with_each_of_them(alone):
+    assert alone(resident_after_bodies_of_many_holes, 24) < 320 * MEBIBYTE
 
 
 # ------------------------------------------------------------------------------------------------ objects in caches
