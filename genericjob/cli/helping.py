@@ -17,6 +17,8 @@ _CALLED = {
     "types": "TYPE",
 }
 """Values of options that are not called as the option is."""
+BEHIND_DASHES = "genericjob.behind_dashes"
+"""Where a context has how many words stand behind two dashes; nothing, if there are no dashes."""
 _WHOLE_NUMBER = re.compile("-?[0-9]{1,9}")
 
 
@@ -29,6 +31,8 @@ class Command(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Read the command line. What is wrong with a value is said without how that was found out."""
+        if "--" in args:
+            ctx.meta[BEHIND_DASHES] = len(args) - args.index("--") - 1
         try:
             return super().parse_args(ctx, args)
         except typer.BadParameter as error:

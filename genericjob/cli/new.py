@@ -1,6 +1,7 @@
 """`genericjob new`: the manifest of a job, made from a preset and a few flags, to be read, changed and kept."""
 
 import re
+import shlex
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -14,6 +15,7 @@ from genericjob.api.spec import LABEL, MAX_REPLICAS
 
 from .documents import parsed, problems
 from .failures import BAD_INPUT, CommandError
+from .helping import BEHIND_DASHES
 from .lines import Dumper
 from .wording import meant
 
@@ -131,6 +133,7 @@ Restarts = Annotated[
 
 
 def new(
+    ctx: typer.Context,
     words: Words = None,
     workers: Workers = None,
     servers: Servers = None,
@@ -153,7 +156,7 @@ def new(
         for preset in PRESETS.values():
             typer.echo(f"{preset.name:<16}{preset.summary}")
         return
-    preset, name, command = _understood(words or [])
+    preset, name, command = _understood(words or [], ctx.meta.get(BEHIND_DASHES))
     given = {
         "workers": workers,
         "servers": servers,
@@ -183,16 +186,26 @@ def made(preset: Preset, name: str, command: tuple[str, ...] = (), **flags: Any)
     return text
 
 
-def _understood(words: list[str]) -> tuple[Preset, str, tuple[str, ...]]:
-    """Preset, name and command. A word that is no preset is the name of a plain job, unless it may be a preset that somebody misspelled."""
+def _understood(words: list[str], behind: int | None) -> tuple[Preset, str, tuple[str, ...]]:
+    """Preset, name and command, of which so many words stand `behind` two dashes; without dashes it is what follows the name.
+
+    A word that is no preset is the name of a plain job, unless it may be a preset that somebody misspelled.
+    """
     if len(words) > 1 and words[0] not in PRESETS and (hint := meant(NICKNAMES.get(words[0], words[0]), PRESETS)):
         raise CommandError(f"there is no preset {words[0]}{hint} A plain job of that name: genericjob new plain {words[0]}", BAD_INPUT)
+    words, command = (words, []) if behind is None else (words[: len(words) - behind], words[len(words) - behind :])
     if words and words[0] not in PRESETS:
+        if behind is not None and len(words) > 1:
+            example = shlex.join(["genericjob", "new", DEFAULT, words[1], "--", *words[2:], *command])
+            raise CommandError(f"there is no preset {words[0]}; the presets are {LIST}: {example}", BAD_INPUT)
         words = [DEFAULT, *words]
     if len(words) < 2:
         example = f"genericjob new {words[0] if words else DEFAULT} train"
         raise CommandError(f"what is the job's name? {example}; the presets are {LIST}", BAD_INPUT)
-    return PRESETS[words[0]], words[1], tuple(words[2:])
+    if behind is not None and len(words) > 2:
+        example = shlex.join(["genericjob", "new", *words[:2], "--", *words[2:], *command])
+        raise CommandError(f"what is {words[2]}? All words of the command stand behind the two dashes: {example}", BAD_INPUT)
+    return PRESETS[words[0]], words[1], (*words[2:], *command)
 
 
 def _started(preset: Preset, command: tuple[str, ...]) -> tuple[str, ...]:

@@ -188,6 +188,12 @@ def test_a_job_without_a_preset_is_plain():
     assert genericjob("new", "plain", "plain").out == made(PRESETS["plain"], "plain")
 
 
+def test_only_the_first_two_dashes_are_not_part_of_the_command():
+    assert genericjob("new", "train", "--", "env", "--", "x").out == made(PRESETS["plain"], "train", ("env", "--", "x"))
+    assert genericjob("new", "--", "--workers", "1").code == 2
+    assert genericjob("new", "train", "--").out == made(PRESETS["plain"], "train")
+
+
 def test_a_name_alone_may_be_like_a_preset():
     assert genericjob("new", "torchrn").out == made(PRESETS["plain"], "torchrn")
     assert genericjob("new", "train", "sleep", "1").out == made(PRESETS["plain"], "train", ("sleep", "1"))
@@ -216,6 +222,26 @@ def test_the_presets_are_listed():
             ["train", "--cpu", "lots"],
             "that makes no job: error: spec.replicaSpecs[0].template.spec.containers[0].resources.limits[cpu]: "
             '"lots" is not an amount such as 2, 500m or 8Gi',
+        ),
+        (
+            ["plain", "--", "sleep", "3"],
+            "what is the job's name? genericjob new plain train; the presets are plain, torchrun, tensorflow-ps, mpi",
+        ),
+        (
+            ["--", "plain", "train"],
+            "what is the job's name? genericjob new plain train; the presets are plain, torchrun, tensorflow-ps, mpi",
+        ),
+        (
+            ["pytorch", "--", "train.py"],
+            "there is no preset pytorch; did you mean torchrun? A plain job of that name: genericjob new plain pytorch",
+        ),
+        (
+            ["nonsense", "a", "--", "b"],
+            "there is no preset nonsense; the presets are plain, torchrun, tensorflow-ps, mpi: genericjob new plain a -- b",
+        ),
+        (
+            ["mpi", "a", "b c", "--", "d"],
+            "what is b c? All words of the command stand behind the two dashes: genericjob new mpi a -- 'b c' d",
         ),
         (["plain", "train", "--servers", "2"], "the preset plain has no use for --servers"),
         (["torchrun", "1st"], f"that makes no job: error: metadata.name: {RULES[''][1].message}"),
