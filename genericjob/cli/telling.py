@@ -22,7 +22,7 @@ from genericjob.reconcile.store import Change
 from .endings import Judged, end_of, verdict
 from .engine import Warned
 from .show import Show
-from .views import ENDED, JobView, RankView, RunView
+from .views import AGAIN, ENDED, JobView, RankView, RunView
 
 HOPELESS = (Reason.FAILED_CREATE, Reason.INVALID_SPEC, Reason.NAME_CONFLICT)
 """Troubles that pass on a cluster, where people mend things; here nobody can."""
@@ -38,7 +38,7 @@ JUDGED = (
 """Events about a manifest. Of those that a run began with all of that was said before the start, with lines (`documents.remarks`)."""
 MISSING = "CreateContainerConfigError"
 """A container waits for a ConfigMap or Secret."""
-GOING, AGAIN = "Terminating", "Restarting"
+GOING = "Terminating"
 
 
 class Teller:
@@ -152,8 +152,11 @@ class Teller:
         # WHAT ENDS BECAUSE IT WAS DELETED has no outcome, whatever its exit code.
         going = pod.deleted is not None and rank.phase not in ENDED
         rank.phase, (rank.exit_code, rank.message) = (GOING, (None, "")) if going else (pod.phase or "Pending", end_of(pod))
-        if rank.phase in ENDED and rank.until is None:
-            rank.until = time.monotonic()
+        if rank.phase in ENDED:
+            rank.until = rank.until or time.monotonic()
+            rank.last = rank.phase, rank.exit_code, rank.message
+        elif pod.phase == "Running":
+            rank.last = "Stopped", None, ""
         if rank.phase != before[0]:
             self._show_phase(uid, key, rank, pod)
         self._look_for_missing(uid, key, rank, pod)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 ENDED = ("Succeeded", "Failed")
-STOPPING = "Stopping"
+STOPPING, AGAIN = "Stopping", "Restarting"
 
 
 @dataclass
@@ -29,14 +29,18 @@ class RankView:
     """When its pod came, or it became known that there is to be one."""
     until: float | None = None
     """When it ended."""
+    last: tuple[str, int | None, str] = ("Not started", None, "")
+    """What a rank without a pod did last: phase, exit code and message."""
     stopped: bool = False
     """The job was over before this rank was."""
 
     def stop(self, *, alive: bool) -> None:
         """The job is over: what has not ended will be ended, and that is no outcome. While its pod is `alive` that takes its time."""
         self.stopped = True
-        if self.phase not in ENDED:
-            self.phase = STOPPING if alive else "Not started" if self.phase == "Creating" else "Stopped"
+        if self.phase in ("Creating", AGAIN) and not alive:
+            self.phase, self.exit_code, self.message = self.last
+        elif self.phase not in ENDED:
+            self.phase = STOPPING if alive else "Stopped"
 
     def settle(self) -> None:
         """Its pod is gone, or nobody waits for it any more."""

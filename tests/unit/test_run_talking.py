@@ -152,6 +152,30 @@ def test_a_job_that_is_deleted_by_command_ends_the_run(go):
     assert "w-0 | bye" in talk.lines
 
 
+def row(talk, label):
+    """Of the table at the end, in words."""
+    start = next(number for number, line in enumerate(talk.lines) if line.startswith("RANK"))
+    return next(line.split() for line in talk.lines[start:] if line.startswith(label))
+
+
+def test_ranks_that_ran_before_a_pause_are_stopped_when_their_job_is_deleted(go):
+    talk = Talk().on("w-0 | on", patch({"suspend": True})).on("lets it go on", delete)
+    assert go(talk, job("echo on; sleep 600")) == 1
+    assert row(talk, "w-0") == ["w-0", "Stopped"]
+
+
+def test_ranks_that_never_ran_are_not_started_when_their_job_is_deleted(go):
+    talk = Talk().on("lets it go on", delete)
+    assert go(talk, job("echo on", suspend=True)) == 1
+    assert row(talk, "w-0") == ["w-0", "Not", "started"]
+
+
+def test_a_rank_that_is_to_run_again_when_its_job_ends_shows_how_it_last_failed(go):
+    talk = Talk().on("failed with exit code 3, restart 2 of 9 in", delete)
+    assert go(talk, job("exit 3", part={"restartPolicy": {"policy": "OnFailure", "limit": 9}})) == 1
+    assert row(talk, "w-0") == ["w-0", "Failed", "2", "3"]
+
+
 def test_a_job_that_is_applied_to_a_run_is_shown_and_ends_with_it(go, tmp_path):
     patient = "trap 'echo bye; exit 0' TERM; echo on; while :; do sleep 600 & wait; done"
 
