@@ -177,6 +177,12 @@ def why(job: Job) -> str:
     return one_line(told[best].message) if best in told else ""
 
 
+def standing(job: Job) -> str:
+    """Return the phase of a job, and what there is to say about it."""
+    told = why(job)
+    return f"{status_of(job).phase}{told and f' ({told})'}"
+
+
 def _shown(job: Job) -> dict[str, Any]:
     """What people want to see of an object: not who wrote which field."""
     return job | {"metadata": {name: value for name, value in job["metadata"].items() if name != "managedFields"}}

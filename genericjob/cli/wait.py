@@ -13,10 +13,11 @@ from typing import Annotated
 import typer
 
 from genericjob.api.names import CONDITION_TYPES, FINAL_PHASES, PHASES
+from genericjob.api.status import Condition
 
 from .failures import BAD_INPUT, TIMED_OUT, CommandError
 from .following import Contact, life_of
-from .get import why
+from .get import standing, why
 from .jobs import JOBS, Job, MissingError, Names, Selector, find, key_of, plain, status_of
 from .options import Context, Kubeconfig, Local, Namespace, Target, target
 from .several import Several, check_choice
@@ -100,7 +101,7 @@ def parsed(text: str) -> Goal:
         return Goal(lambda job: False, "deleted", final=False, deletion=True)
     if kind == "phase":
         if phase := next((each for each in PHASES if each.lower() == rest.lower()), None):
-            return Goal(lambda job: status_of(job).phase == phase, f"in phase {phase}")
+            return Goal(lambda job: status_of(job).phase == phase and _current(job), f"in phase {phase}")
         raise CommandError(f"{rest!r} is no phase of a job: they are {', '.join(PHASES)}", BAD_INPUT)
     if kind == "condition":
         type, _, status = rest.partition("=")
@@ -112,7 +113,17 @@ def parsed(text: str) -> Goal:
 
 
 def _has(job: Job, type: str, status: str) -> bool:
-    return any((each.type, each.status) == (type, status) for each in status_of(job).conditions)
+    return any((each.type, each.status) == (type, status) and _current(job, each) for each in status_of(job).conditions)
+
+
+def _current(job: Job, condition: Condition | None = None) -> bool:
+    """Whether the status, or a condition with a generation of its own, is about the spec as it is now.
+
+    As with kubectl, a status of a controller that names no generation counts. A job that has ended stays so, whatever is edited.
+    """
+    status = status_of(job)
+    seen = condition.observed_generation if condition and condition.observed_generation is not None else status.observed_generation
+    return status.phase in FINAL_PHASES or not seen or seen >= job["metadata"].get("generation", 0)
 
 
 def duration(text: str) -> float:
@@ -138,8 +149,10 @@ def reached(where: Target, job: Job, goal: Goal, *, deadline: float, seconds: fl
         job = found
         if answer := _answer(job, goal):
             return answer
-    phase, told = status_of(job).phase, why(job)
-    state = f"it {'was' if contact.lost else 'is'} {phase}{f' ({told})' if told else ''}"
+    state = f"it {'was' if contact.lost else 'is'} {standing(job)}"
+    if not (_current(job) or contact.lost):
+        unseen = f"which no controller has seen yet (`{where.command('check')}`)"
+        state = f"it was {status_of(job).phase} before its last change, {unseen}"
     raise CommandError(f"{name} is not {goal.words} after {seconds:g} s{contact}: {state}", TIMED_OUT)
 
 

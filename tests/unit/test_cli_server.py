@@ -393,6 +393,17 @@ def test_a_pause_of_before_is_not_the_one_that_was_asked_for(api, call):
     assert call("pause", "--run", "-", "train") == (0, "train is paused\n", "")
 
 
+@pytest.mark.parametrize("goal", ["phase=Paused", "condition=Paused"])
+def test_a_pause_of_before_is_not_waited_for_either(api, call, goal):
+    made = api.create(JOBS, a_job(suspend=True), "default").object
+    api.replace_status(JOBS, Key("default", "train"), made | {"status": PAUSED})
+    assert call("wait", "--run", "-", "train", "--for", goal)[0] == 0
+    api.patch(JOBS, Key("default", "train"), {"spec": {"suspend": False}})
+    code, out, complaint = call("wait", "--run", "-", "train", "--for", goal, "--timeout", "1s")
+    assert (code, out) == (3, "")
+    assert "after 1 s: it was Paused before its last change, which no controller has seen yet (`genericjob check --run hello`)" in complaint
+
+
 def test_a_job_that_is_deleted_while_it_is_waited_for(api, call):
     made = api.create(JOBS, a_job(), "default").object
 

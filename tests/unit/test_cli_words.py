@@ -134,6 +134,39 @@ def test_goals(goal, found, reached):
     assert parsed(goal).asked(found) is reached
 
 
+@pytest.mark.parametrize("goal", ["phase=Paused", "condition=Paused"])
+@pytest.mark.parametrize(
+    ("why", "status", "reached"),
+    [
+        ("the status is about the spec as it is", {"observedGeneration": 2}, True),
+        ("the status is about an earlier spec", {"observedGeneration": 1}, False),
+        ("no generation is named", {}, True),
+    ],
+)
+def test_a_status_counts_if_it_is_about_the_spec_as_it_is(why, goal, status, reached):
+    found = job("Paused", Paused="True")
+    found["metadata"]["generation"] = 2
+    found["status"] |= status
+    assert parsed(goal).asked(found) is reached, why
+
+
+@pytest.mark.parametrize(("own", "of_status", "reached"), [(2, 1, True), (1, 2, False)])
+def test_the_generation_of_a_condition_comes_before_that_of_the_status(own, of_status, reached):
+    found = job("Paused", Paused="True")
+    found["metadata"]["generation"] = 2
+    found["status"]["observedGeneration"] = of_status
+    found["status"]["conditions"][0]["observedGeneration"] = own
+    assert parsed("condition=Paused").asked(found) is reached
+
+
+@pytest.mark.parametrize("goal", ["end", "phase=Succeeded", "condition=Completed", "condition=Running=False"])
+def test_a_job_that_has_ended_stays_so_whatever_is_edited(goal):
+    found = job("Succeeded", Completed="True", Running="False")
+    found["metadata"]["generation"] = 2
+    found["status"]["observedGeneration"] = 1
+    assert parsed(goal).asked(found)
+
+
 @pytest.mark.parametrize("text", ["", "success", "phase=", "phase=Walking", "condition=Happy", "delete=1"])
 def test_what_cannot_be_waited_for(text):
     with pytest.raises(CommandError) as raised:
