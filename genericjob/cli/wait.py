@@ -8,6 +8,7 @@ import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Annotated
 
 import typer
@@ -24,6 +25,8 @@ from .several import Several, check_choice
 from .text import say
 
 OVER = "over"
+STATUSES = ("True", "False", "Unknown")
+"""What a condition can be."""
 _DURATION = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s?)?")
 
 For = Annotated[
@@ -104,11 +107,16 @@ def parsed(text: str) -> Goal:
             return Goal(lambda job: status_of(job).phase == phase and _current(job), f"in phase {phase}")
         raise CommandError(f"{rest!r} is no phase of a job: they are {', '.join(PHASES)}", BAD_INPUT)
     if kind == "condition":
-        type, _, status = rest.partition("=")
-        status = (status or "True").capitalize()
-        if condition := next((each for each in CONDITION_TYPES if each.lower() == type.lower()), None):
-            return Goal(lambda job: _has(job, condition, status), f"{condition}={status}")
-        raise CommandError(f"{type!r} is no condition of a job: they are {', '.join(CONDITION_TYPES)}", BAD_INPUT)
+        type, given, status = rest.partition("=")
+        condition = next((each for each in CONDITION_TYPES if each.lower() == type.lower()), None)
+        if not condition:
+            raise CommandError(f"{type!r} is no condition of a job: they are {', '.join(CONDITION_TYPES)}", BAD_INPUT)
+        wanted = status.capitalize() if given else "True"
+        if wanted not in STATUSES:
+            near = get_close_matches(wanted, STATUSES, 1)
+            hint = f"did you mean {near[0]}?" if near else f"they are {', '.join(STATUSES)}"
+            raise CommandError(f"{status!r} is no status of a condition: {hint}", BAD_INPUT)
+        return Goal(lambda job: _has(job, condition, wanted), f"{condition}={wanted}")
     raise CommandError(f"--for {text!r}: write end, delete, phase=PHASE or condition=TYPE", BAD_INPUT)
 
 

@@ -127,6 +127,7 @@ def job(phase="Running", **conditions):
         ("condition=completed", job(Completed="True"), True),
         ("condition=Completed", job(Completed="False"), False),
         ("condition=Running=false", job(Running="False"), True),
+        ("condition=Running=UNKNOWN", job(Running="Unknown"), True),
         ("delete", job("Failed"), False),
     ],
 )
@@ -172,6 +173,21 @@ def test_what_cannot_be_waited_for(text):
     with pytest.raises(CommandError) as raised:
         parsed(text)
     assert raised.value.code == 2
+
+
+@pytest.mark.parametrize(
+    ("status", "told"),
+    [
+        ("Flase", "'Flase' is no status of a condition: did you mean False?"),
+        ("unknow", "'unknow' is no status of a condition: did you mean Unknown?"),
+        ("yes", "'yes' is no status of a condition: they are True, False, Unknown"),
+        ("", "'' is no status of a condition: they are True, False, Unknown"),
+    ],
+)
+def test_a_status_that_no_condition_can_have_is_refused(status, told):
+    with pytest.raises(CommandError) as raised:
+        parsed(f"condition=Running={status}")
+    assert (str(raised.value), raised.value.code) == (told, 2)
 
 
 @pytest.mark.parametrize("name", ["gj/train", "GenericJob/train", "genericjobs.batch.tensorstack.dev/train", "train"])
