@@ -18,6 +18,7 @@ from genericjob.jobs.modes import mode_of
 from genericjob.local.cgroups import limits_of
 from genericjob.local.gpus import VARIABLE, asked_by_pod
 from genericjob.local.keepers import where
+from genericjob.local.obstacles import obstacle
 from genericjob.local.warden import places
 
 from .documents import BadInputError, Document, Problem
@@ -127,8 +128,12 @@ def _missing(container: Mapping[str, Any], own: Sequence[str], beside: str) -> I
     elif "$" in program:
         return
     elif "/" in program:
-        if not _within(path, own) and not os.path.exists(path):
+        if _within(path, own):
+            return
+        if not os.path.exists(path):
             yield "command", f"there is no program {program!r} on this machine{_where(path, beside)}", "error"
+        elif why := obstacle(path, directory):
+            yield "command", f"{program!r} cannot be started: {why}", "error"
     elif not any(places(os.fsencode(program), _search())) and not _sets_path(container):
         yield "command", f"there is no program {program!r} on this machine: it is in no directory of $PATH", "error"
     elif (script := _script(container)) and not _within(path := os.path.join(directory, script), own) and not os.path.exists(path):

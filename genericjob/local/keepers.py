@@ -22,6 +22,7 @@ from typing import Protocol
 
 from . import warden
 from .containers import Launch
+from .obstacles import obstacle
 from .sources import CannotStartError
 
 KILLED = 128 + signal.SIGKILL
@@ -262,12 +263,26 @@ def _bytes(launch: Launch) -> tuple[list[bytes], dict[bytes, bytes]]:
 def _cannot_start(launch: Launch, error: OSError, *, directory: bool) -> CannotStartError:
     if directory and isinstance(error, FileNotFoundError):
         return CannotStartError(f"workingDir {launch.directory} does not exist on this machine{where(launch.directory)}")
-    if isinstance(error, FileNotFoundError):
-        program = launch.argv[0]
-        told = where(os.path.join(launch.directory or "", program)) if "/" in program else ""
+    program, path = launch.argv[0], "" if directory else _found(launch)
+    if isinstance(error, FileNotFoundError) and not path:
+        told = where(os.path.join(launch.directory or "", program)) if "/" in program else _searched(launch)
         return CannotStartError(f"there is no program {program!r} on this machine{told}")
-    what = f"workingDir {launch.directory} cannot be entered" if directory else f"{launch.argv[0]!r} cannot be started"
-    return CannotStartError(f"{what}: {error.strerror or error}", may_pass=error.errno in SHORTAGES)
+    what = f"workingDir {launch.directory} cannot be entered" if directory else f"{program!r} cannot be started"
+    why = obstacle(path, launch.directory or "", error.errno or 0) if path else ""
+    return CannotStartError(": ".join(filter(None, (what, error.strerror or str(error), why))), may_pass=error.errno in SHORTAGES)
+
+
+def _found(launch: Launch) -> str:
+    """The file of a program; nothing if there is none."""
+    argv, env = _bytes(launch)
+    path = next((os.path.join(launch.directory or "", os.fsdecode(path)) for path in warden.places(argv[0], env)), "")
+    return path if os.path.exists(path) else ""
+
+
+def _searched(launch: Launch) -> str:
+    """Where a program was looked for that has no path."""
+    path = launch.env.get("PATH", os.defpath)
+    return f": it is in no directory of {'$PATH' if path == os.environ.get('PATH') else f'the PATH that it gets, {path!r}'}"
 
 
 def where(path: str | None, better: str = "DIR") -> str:

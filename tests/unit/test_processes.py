@@ -204,6 +204,55 @@ def test_what_cannot_start_says_why(processes, argv, directory, words):
         Program(processes, *argv, directory=directory)
 
 
+SCRIPTS = {
+    "no_interpreter": (b"#!/no/interp -x\n", 0o755),
+    "crlf": (b"#!/bin/sh\r\necho on\r\n", 0o755),
+    "empty_line": (b"#! \n", 0o755),
+    "plain": (b"echo on\n", 0o755),
+    "foreign": (b"\x7fELF", 0o755),
+    "locked": (b"#!/bin/sh\n", 0o644),
+}
+
+
+@pytest.fixture
+def scripts(tmp_path):
+    for name, (content, mode) in SCRIPTS.items():
+        (tmp_path / name).write_bytes(content)
+        (tmp_path / name).chmod(mode)
+    (tmp_path / "folder").mkdir()
+    return tmp_path
+
+
+WHY = [
+    ("no_interpreter", "there is no '/no/interp' on this machine, the interpreter that its first line names"),
+    (
+        "crlf",
+        "behind its interpreter '/bin/sh' the first line ends with a carriage return, as on Windows: `sed -i 's/\\r$//' HERE` removes it",
+    ),
+    ("empty_line", "its first line names no interpreter behind #!"),
+    ("plain", "its first line names no interpreter: let it be #!/bin/sh, for example, or name the interpreter before it"),
+    ("foreign", "it was made for another machine or system"),
+    ("locked", "it is not executable: `chmod +x HERE`, or name its interpreter before it"),
+    ("folder", "it is a directory: name a program in it"),
+]
+
+
+@pytest.mark.parametrize(("name", "why"), WHY)
+def test_a_file_that_cannot_be_started_says_what_to_do(processes, scripts, name, why):
+    for how in ({"directory": str(scripts)}, {"env": {"PATH": str(scripts)}}):
+        with pytest.raises(CannotStartError) as caught:
+            Program(processes, f"./{name}" if "directory" in how else name, **how)
+        shown = f"./{name}" if "directory" in how else name
+        assert str(caught.value).startswith(f"{shown!r} cannot be started: ")
+        path = f"{scripts}/{shown}" if "directory" in how else f"{scripts}/{name}"
+        assert str(caught.value).endswith(f": {why.replace('HERE', path)}")
+
+
+def test_a_program_that_is_not_in_the_path_that_it_gets_says_so(processes):
+    with pytest.raises(CannotStartError, match=r"'sh' on this machine: it is in no directory of the PATH that it gets, '/no/such:/place'$"):
+        Program(processes, "sh", env={"PATH": "/no/such:/place"})
+
+
 @pytest.mark.parametrize("name", ["", "A=B"])
 def test_a_variable_that_cannot_be_says_why(processes, name):
     with pytest.raises(CannotStartError, match="a variable has no name, or one with a `=`"):

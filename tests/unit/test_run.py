@@ -433,6 +433,24 @@ def test_a_program_or_directory_that_does_not_exist_is_refused_before_anything_s
     assert refused(tmp_path, **fields) == (f"containers[0].{said}" if said else "")
 
 
+@pytest.mark.parametrize(
+    ("content", "mode", "why"),
+    [
+        ("#!/no/interp\n", 0o755, "there is no '/no/interp' on this machine, the interpreter that its first line names"),
+        ("#!/bin/sh\n", 0o644, "it is not executable: `chmod +x ./run.sh`, or name its interpreter before it"),
+        ("#!/bin/sh\n", 0o755, ""),
+        ("#!python\n", 0o755, "there is no 'python' on this machine, the interpreter that its first line names"),
+        ("of a kind that this machine may know\n", 0o755, ""),
+    ],
+)
+def test_a_file_that_cannot_be_started_is_refused_before_anything_starts(tmp_path, monkeypatch, content, mode, why):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "run.sh").write_text(content)
+    (tmp_path / "run.sh").chmod(mode)
+    said = f"containers[0].command: './run.sh' cannot be started: {why}" if why else ""
+    assert refused(tmp_path, command=["./run.sh"]) == said
+
+
 def test_a_path_that_is_right_beside_the_manifest_is_found_by_the_hint(tmp_path):
     (tmp_path / "train.sh").touch()
     hint = f"(relative to {os.getcwd()}; --chdir {tmp_path} changes that)"
