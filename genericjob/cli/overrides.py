@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from genericjob.api import names
+from genericjob.api.spec import MAX_REPLICAS
 
 from .documents import BadInputError, Document
 
@@ -34,7 +35,10 @@ def _replicas(setting: str) -> tuple[str, int]:
     name, equals, value = setting.rpartition("=")
     if not equals or not name.startswith(REPLICAS) or name == REPLICAS or not value.isascii() or not value.isdigit():
         raise BadInputError(f"--set {setting}: only numbers of replicas can be set, such as --set {REPLICAS}worker=2")
-    return name.removeprefix(REPLICAS), int(value)
+    digits = value.lstrip("0") or "0"
+    if len(digits) > len(str(MAX_REPLICAS)) or int(digits) > MAX_REPLICAS:  # PYTHON READS NO NUMBER with thousands of digits
+        raise BadInputError(f"--set {setting}: a job has at most {MAX_REPLICAS} replicas in sum")
+    return name.removeprefix(REPLICAS), int(digits)
 
 
 def _variable(written: str) -> tuple[str, str]:

@@ -71,11 +71,12 @@ Env = Annotated[
     typer.Option("--env", metavar="NAME=VALUE", help="Set a variable in all containers; may be given several times.", show_default=False),
 ]
 Chdir = Annotated[
-    str,
+    str | None,
     typer.Option(
         "--chdir",
         metavar="DIR",
         help="The directory in which programs start, and to which their relative paths refer. Default: that of the shell.",
+        show_default=False,
     ),
 ]
 Name = Annotated[str, typer.Option("--name", help="Name of the run, for --run of other commands. Default: that of its first job.")]
@@ -95,7 +96,7 @@ def run(
     more: MoreFiles = None,
     settings: Set = None,
     env: Env = None,
-    chdir: Chdir = "",
+    chdir: Chdir = None,
     name: Name = "",
     logs: Logs = None,
     strict: Strict = False,
@@ -114,7 +115,7 @@ def run(
     try:
         documents = runnable(_sources(files, more), partial(overridden, settings=settings or (), env=env or ()))
         logs = logs and logs.absolute()
-        if chdir:  # AFTER ALL OTHER PATHS: those are relative to the shell
+        if chdir is not None:  # AFTER ALL OTHER PATHS: those are relative to the shell
             _enter(chdir)
         code = Run(documents, show, name=name, logs=logs, strict=strict).go()
     except BadInputError as error:
@@ -135,6 +136,8 @@ def _sources(*given: list[str] | None) -> list[str]:
 
 
 def _enter(directory: str) -> None:
+    if not directory:  # a variable of a shell that is not set
+        raise BadInputError("--chdir '': it is empty: leave the option out for the directory of the shell")
     try:
         os.chdir(directory)
     except OSError as error:

@@ -68,6 +68,8 @@ def test_what_is_set_is_judged_with_the_rest(changed):
         ),
         ({"settings": ["replicas.worker"]}, "--set replicas.worker: only numbers of replicas can be set, such as --set replicas.worker=2"),
         ({"settings": ["replicas.worker=-1"]}, "--set replicas.worker=-1: only numbers of replicas"),
+        ({"settings": ["replicas.worker=99999999"]}, "--set replicas.worker=99999999: a job has at most 10000 replicas in sum"),
+        ({"settings": ["replicas.worker=" + "9" * 5000]}, "--set replicas.worker=9999"),
         ({"settings": ["image=x"]}, "--set image=x: only numbers of replicas"),
         ({"env": ["NAME"]}, "--env NAME: a variable is written as NAME=VALUE"),
         ({"env": ["=x"]}, "--env =x: a variable is written as NAME=VALUE"),

@@ -151,6 +151,9 @@ def test_programs_start_where_the_shell_is_or_where_chdir_says(run, manifest, tm
     assert (tmp_path / "kept" / "j-w-0" / "1" / "main.log").read_text() == "from place\n"
     result = run("--chdir", "nowhere", file, cwd=tmp_path)
     assert (result.returncode, result.stderr) == (2, "genericjob: --chdir nowhere: No such file or directory\n")
+    result = run("--chdir", "", file, cwd=tmp_path)
+    told = "genericjob: --chdir '': it is empty: leave the option out for the directory of the shell\n"
+    assert (result.returncode, result.stderr) == (2, told)
 
 
 def test_a_relative_path_that_leads_nowhere_says_to_what_it_is_relative(run, manifest, tmp_path):
