@@ -47,8 +47,10 @@ def _report(text: str) -> None:
 class Contact:
     """Whether a server answers, for all that a command follows there. An outage is reported once, and so is its end."""
 
-    def __init__(self, report: Callable[[str], None] = _report) -> None:
-        self._report = report
+    def __init__(self, report: Callable[[str], None] = _report, *, state: Callable[[], str] = str) -> None:
+        self._report, self._state = report, state
+        self.heard = False
+        """Whether the server has answered at all."""
         self._lock = Lock()
         self._heard = time.monotonic()
         self._lost: float | None = None
@@ -60,7 +62,7 @@ class Contact:
         with self._lock:
             if self._reported:
                 self._report("the server answers again")
-            self._heard, self._lost, self._reported = time.monotonic(), None, False
+            self.heard, self._heard, self._lost, self._reported = True, time.monotonic(), None, False
 
     def failed(self, error: ApiError) -> float:
         """Note a request without an answer; returns the seconds since the first of them."""
@@ -74,6 +76,11 @@ class Contact:
                 self._report(f"cannot reach the server, trying again: {why}")
                 self._reported = True
             return since
+
+    def given_up(self, error: ApiError) -> ApiError:
+        """Return the error with which a command ends that has waited for the server for long enough: with what was known last."""
+        told = [one_line(error.message), f"given up after {OUTAGE:g} s", *filter(None, [self._state()])]
+        return ApiError(error.code, error.reason, "; ".join(told))
 
     @property
     def lost(self) -> bool:
@@ -96,7 +103,10 @@ def follow(
     contact: Contact | None = None,
     unreadable: Callable[[Unreadable], None] = lambda _: None,
 ) -> Iterator[Happening]:
-    """Yield what there is, even after the deadline, and what happens until then; a short outage is waited for."""
+    """Yield what there is, even after the deadline, and what happens until then.
+
+    A short outage of a server that has answered is waited for.
+    """
     stream, contact = _Stream(where, resource, namespace, fields, labels), contact or Contact()
     stream.unreadable = unreadable
     while not stream.begun or time.monotonic() < deadline:
@@ -110,8 +120,12 @@ def follow(
                 continue
             if where.local and error.unreachable:
                 raise CommandError(f"the {where.where} has ended") from None
-            if not stream.begun or not passes(error) or contact.failed(error) > OUTAGE:
+            if not (stream.begun or contact.heard) or not passes(error):
                 raise
+            if contact.failed(error) > OUTAGE:
+                raise contact.given_up(error) from error
+            if time.monotonic() >= deadline:
+                return
             time.sleep(min(RETRY, max(0.0, deadline - time.monotonic())))
 
 

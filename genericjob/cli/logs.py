@@ -23,7 +23,7 @@ from genericjob.reconcile.resources import RAW_PODS
 from .ended_logs import EndedLog, ended_logs, in_order, parts
 from .failures import BAD_INPUT, CommandError
 from .following import LISTEN, OUTAGE, RETRY, Contact, Happening, Newsroom, follow, life_of, passes
-from .get import why
+from .get import standing, why
 from .jobs import JOBS, Job, Name, find, key_of, plain, rank_of_pod, status_of
 from .loglines import Line, Source, labelled, lines_of, sources_of
 from .merged_logs import MAX_OPEN, merged
@@ -221,7 +221,8 @@ class _Following:
         self._names = {rank.name for rank in ranks}
         self._pods: dict[str, Pod] = {rank.name: rank.pod for rank in ranks if rank.pod}
         self._logs: dict[tuple[str, str], _Followed] = {}
-        self._room, self._contact = Newsroom(), Contact()
+        self._room = Newsroom()
+        self._contact = Contact(state=lambda: f"{key_of(self._job).name} was {standing(self._job)}")
         self._over = False
         """The job has ended, or is gone."""
 

@@ -13,7 +13,7 @@ from genericjob.reconcile.resources import RAW_PODS
 from .exec import SHELL, Container, enter, until_running
 from .failures import BAD_INPUT, TIMED_OUT, CommandError
 from .following import Contact, follow, life_of
-from .get import why
+from .get import standing, why
 from .jobs import JOBS, Job, Name, Names, Selector, find, key_of, status_of, whole
 from .options import Context, Kubeconfig, Local, Namespace, Target, target
 from .ranks import Pod, belongs, one_rank, pods_of
@@ -160,7 +160,8 @@ def _patched(where: Target, job: Job, spec: dict[str, Any]) -> Job:
 
 
 def _until_paused(where: Target, job: Job, deadline: float, seconds: float) -> None:
-    name, reported, contact, unseen = key_of(job).name, -math.inf, Contact(), ""
+    name, reported, unseen = key_of(job).name, -math.inf, ""
+    contact = Contact(state=lambda: f"{name} was {standing(job)}")
     while True:
         for state in life_of(where, JOBS, job, deadline=min(deadline, time.monotonic() + REPORT_EVERY_S), contact=contact):
             if state is None:
@@ -189,7 +190,8 @@ def _until_paused(where: Target, job: Job, deadline: float, seconds: float) -> N
 
 def _until_no_pod_is_left(where: Target, job: Job, deadline: float, seconds: float) -> None:
     """Wait for the pods themselves: a controller of an earlier version says Paused as soon as all of them were asked to end."""
-    meta, contact, left, complete = job["metadata"], Contact(), set[str](), False
+    meta, left, complete = job["metadata"], set[str](), False
+    contact = Contact(state=lambda: f"{meta['name']} was {standing(job)}")
     labels = f"{JOB_LABEL}={meta['name']}"
     try:
         for news, pod in follow(where, RAW_PODS, meta["namespace"], labels=labels, deadline=deadline, contact=contact):

@@ -150,7 +150,7 @@ def reached(where: Target, job: Job, goal: Goal, *, deadline: float, seconds: fl
     name = key_of(job).name
     if answer := _answer(job, goal):  # however short the time is
         return answer
-    contact = Contact()
+    contact = Contact(state=lambda: f"{name} was {standing(job)}")
     for found in life_of(where, JOBS, job, deadline=deadline, contact=contact):
         if found is None:
             return goal.deletion, f"{name} is deleted" if goal.deletion else f"{name} was deleted before it was {goal.words}"

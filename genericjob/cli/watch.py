@@ -11,7 +11,7 @@ from genericjob.api.names import FINAL_PHASES, JOB_LABEL
 from genericjob.reconcile.resources import RAW_PODS
 
 from .following import Contact, Happening, Newsroom, follow, life_of
-from .get import why
+from .get import standing, why
 from .jobs import JOBS, Job, Name, find, key_of, rank_of_pod, status_of
 from .options import Context, Kubeconfig, Local, Namespace, Target, target
 from .ranks import Pod, Rank, Ranks, Types, belongs, chosen, counted, ranks_of, table_of
@@ -55,7 +55,7 @@ class _Watching:
         self._shown: dict[str, str] = {}
         self._complete = self._gone = False
         self._live: Live | None = None
-        self._contact = Contact(self._note)
+        self._contact = Contact(self._note, state=lambda: f"{key_of(self._job).name} was {standing(self._job)}")
         self._remark = ""
 
     def go(self) -> int:

@@ -499,6 +499,22 @@ def test_a_server_that_is_away_is_reported_once_while_it_is_followed(vanishing, 
     assert (code, complaint.count(LOST), complaint.count("\n")) == (1, 1, 2)
 
 
+@pytest.mark.parametrize(
+    ("words", "watches"),
+    [(("wait", "train"), 1), (("watch", "train"), 2), (("logs", "-f", "train"), 2), (("pause", "train"), 1), (("get", "-w"), 1)],
+    ids=str,
+)
+def test_a_command_that_gives_up_says_after_which_time_and_how_the_job_was(vanishing, api, call, impatient, monkeypatch, words, watches):
+    monkeypatch.setattr(following, "OUTAGE", 0.6)
+    monkeypatch.setattr(modes, "REPORT_EVERY_S", 0.3)  # a pause asks anew that often: an outage may be longer
+    made = api.create(JOBS, a_job(), "default").object
+    about = {"type": "Running", "status": "True", "reason": "Running", "message": "It runs.", "lastTransitionTime": THEN}
+    api.replace_status(JOBS, Key("default", "train"), made | {"status": {"phase": "Running", "conditions": [about]}})
+    code, _, complaint = call(*words, "--kubeconfig", vanishing(watches))
+    state = "" if words[0] == "get" else "; train was Running (It runs.)"
+    assert (code, complaint.endswith(f"; given up after 0.6 s{state}\n")) == (1, True), complaint
+
+
 def test_contact_that_is_lost_and_found_again_is_reported(capsys, monkeypatch):
     monkeypatch.setattr(following, "REPORT_AFTER_S", 0.0)
     contact = following.Contact()
