@@ -47,8 +47,8 @@ def _report(text: str) -> None:
 class Contact:
     """Whether a server answers, for all that a command follows there. An outage is reported once, and so is its end."""
 
-    def __init__(self, report: Callable[[str], None] = _report, *, state: Callable[[], str] = str) -> None:
-        self._report, self._state = report, state
+    def __init__(self, report: Callable[[str], None] = _report, *, state: Callable[[], str] = str, endless: bool = False) -> None:
+        self._report, self._state, self._endless = report, state, endless
         self.heard = False
         """Whether the server has answered at all."""
         self._lock = Lock()
@@ -64,8 +64,13 @@ class Contact:
                 self._report("the server answers again")
             self.heard, self._heard, self._lost, self._reported = True, time.monotonic(), None, False
 
+    def bears(self, error: ApiError, *, begun: bool = False) -> bool:
+        """Return whether to try again after this error: the server has answered before, or is waited for without end."""
+        lasting = error.reason in ("Configuration", "Certificate", "Unreadable")
+        return passes(error) and (begun or self.heard or (self._endless and not lasting))
+
     def failed(self, error: ApiError) -> float:
-        """Note a request without an answer; returns the seconds since the first of them."""
+        """Note a request without an answer; returns the seconds since the first of them, or 0 if there is no limit to them."""
         with self._lock:
             now = time.monotonic()
             if self._lost is None:
@@ -75,7 +80,7 @@ class Contact:
                 why = one_line(error.message).removeprefix("cannot reach the server ")
                 self._report(f"cannot reach the server, trying again: {why}")
                 self._reported = True
-            return since
+            return 0.0 if self._endless else since
 
     def given_up(self, error: ApiError) -> ApiError:
         """Return the error with which a command ends that has waited for the server for long enough: with what was known last."""
@@ -120,7 +125,7 @@ def follow(
                 continue
             if where.local and error.unreachable:
                 raise CommandError(f"the {where.where} has ended") from None
-            if not (stream.begun or contact.heard) or not passes(error):
+            if not contact.bears(error, begun=stream.begun):
                 raise
             if contact.failed(error) > OUTAGE:
                 raise contact.given_up(error) from error

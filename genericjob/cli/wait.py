@@ -6,23 +6,25 @@ Exit codes: 0 it has, 1 it cannot any more (the job has failed, or is gone), 2 t
 import math
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import partial
 from typing import Annotated
 
 import typer
 
 from genericjob.api.names import CONDITION_TYPES, FINAL_PHASES, PHASES
 from genericjob.api.status import Condition
+from genericjob.reconcile.errors import ApiError
 
 from .failures import BAD_INPUT, TIMED_OUT, CommandError
-from .following import Contact, life_of
+from .following import RETRY, Contact, life_of
 from .get import standing, why
 from .jobs import JOBS, Job, MissingError, Names, Selector, find, key_of, plain, status_of
 from .options import Context, Kubeconfig, Local, Namespace, Target, target
 from .several import Several, check_choice
-from .text import say
+from .text import one_line, say
 
 OVER = "over"
 STATUSES = ("True", "False", "Unknown")
@@ -59,8 +61,10 @@ def wait(
     goal, seconds = parsed(what), duration(timeout)
     where = target(kubeconfig, context, namespace, run)
     deadline = time.monotonic() + seconds
-    several = Several()
-    jobs = [job for name in names or () if (job := _found(where, name, goal, several))] or [*several.jobs(where, [], selector)]
+    several, contact = Several(), Contact(endless=seconds < math.inf)
+    patient = partial(_patient, contact=contact, local=where.local, deadline=deadline, seconds=seconds)
+    jobs = [job for name in names or () for job in patient(partial(_found, where, name, goal, several))]
+    jobs += patient(lambda: several.jobs(where, [], selector)) if selector else []
     if selector and not jobs and not goal.deletion:
         raise typer.Exit(1)
     for job in jobs:
@@ -71,16 +75,36 @@ def wait(
     several.end()
 
 
-def _found(where: Target, name: str, goal: "Goal", several: Several) -> Job | None:
-    """Return a job to wait for; one whose deletion is waited for may have been deleted already."""
+def _patient(look: Callable[[], Iterable[Job]], *, contact: Contact, local: bool, deadline: float, seconds: float) -> list[Job]:
+    """Return the jobs that a request finds.
+
+    With a time-out a server that is away is waited for: exit code 1 would say that the job has failed.
+    """
+    while True:
+        try:
+            found = [*look()]
+        except ApiError as error:
+            if local or deadline == math.inf or not contact.bears(error):
+                raise
+            contact.failed(error)
+            if time.monotonic() >= deadline:
+                raise CommandError(f"{one_line(error.message)}; given up after {seconds:g} s", TIMED_OUT) from error
+            time.sleep(min(RETRY, max(0.0, deadline - time.monotonic())))
+        else:
+            contact.answered()
+            return found
+
+
+def _found(where: Target, name: str, goal: "Goal", several: Several) -> list[Job]:
+    """Return the job to wait for; one whose deletion is waited for may have been deleted already."""
     with several.each():
         try:
-            return find(where, name)
+            return [find(where, name)]
         except MissingError:
             if not goal.deletion:
                 raise
             say(f"{plain(name)} is deleted")
-    return None
+    return []
 
 
 @dataclass(frozen=True)
@@ -150,7 +174,7 @@ def reached(where: Target, job: Job, goal: Goal, *, deadline: float, seconds: fl
     name = key_of(job).name
     if answer := _answer(job, goal):  # however short the time is
         return answer
-    contact = Contact(state=lambda: f"{name} was {standing(job)}")
+    contact = Contact(state=lambda: f"{name} was {standing(job)}", endless=seconds < math.inf)
     for found in life_of(where, JOBS, job, deadline=deadline, contact=contact):
         if found is None:
             return goal.deletion, f"{name} is deleted" if goal.deletion else f"{name} was deleted before it was {goal.words}"

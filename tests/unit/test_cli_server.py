@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from genericjob.api import crd
-from genericjob.cli import following, modes
+from genericjob.cli import following, modes, wait
 from genericjob.cli.main import HOW_TO_INSTALL, main
 from genericjob.cli.options import target
 from genericjob.local import runs
@@ -513,6 +513,48 @@ def test_a_command_that_gives_up_says_after_which_time_and_how_the_job_was(vanis
     code, _, complaint = call(*words, "--kubeconfig", vanishing(watches))
     state = "" if words[0] == "get" else "; train was Running (It runs.)"
     assert (code, complaint.endswith(f"; given up after 0.6 s{state}\n")) == (1, True), complaint
+
+
+UNAVAILABLE = answer(503, {"message": "cannot reach the server for now", "reason": "ServiceUnavailable"})
+
+
+@pytest.mark.parametrize("chosen", ["train", "-l team=red"])
+def test_a_wait_with_a_time_out_may_begin_while_the_server_is_away(call, tmp_path, monkeypatch, chosen):
+    monkeypatch.setattr(wait, "RETRY", 0.01)
+    monkeypatch.setattr(following, "REPORT_AFTER_S", 0.0)
+    done = {"phase": "Succeeded", "observedGeneration": 1}
+    job = a_job() | {"metadata": {"name": "train", "namespace": "default", "uid": "1"}, "status": done}
+    found = job if chosen == "train" else {"metadata": {"resourceVersion": "1"}, "items": [job]}
+    with ScriptedServer(UNAVAILABLE, UNAVAILABLE, answer(200, found)) as server:
+        config = kubeconfig_of(server, tmp_path / "config")
+        code, out, complaint = call("wait", *chosen.split(), "--kubeconfig", config, "--timeout", "1h")
+    assert (code, out) == (0, "train succeeded: \n")
+    assert complaint == f"{LOST}for now\ngenericjob: the server answers again\n"
+
+
+@pytest.mark.parametrize(("timeout", "code"), [(["--timeout", "1s"], 3), ([], 1)])
+def test_a_server_that_never_comes_is_no_job_that_has_failed(served, api, call, impatient, monkeypatch, timeout, code):
+    monkeypatch.setattr(wait, "RETRY", 0.01)
+    served[1].stop()
+    ended, out, complaint = call("wait", "train", "other", "--kubeconfig", str(runs.find("hello")), *timeout)
+    assert (ended, out, complaint.count(LOST)) == (code, "", 1 if timeout else 0)
+    last = complaint.splitlines()[-1]
+    assert last.startswith("genericjob: cannot reach the server http://127.0.0.1:")
+    assert last.endswith("; given up after 1 s") == bool(timeout)
+
+
+def test_a_wait_with_a_time_out_does_not_end_after_the_minute(vanishing, api, call, impatient, monkeypatch):
+    monkeypatch.setattr(following, "OUTAGE", 0.1)
+    api.create(JOBS, a_job(), "default")
+    code, _, complaint = call("wait", "train", "--kubeconfig", vanishing(1), "--timeout", "2s")
+    assert (code, "train is not over after 2 s, and the server has not answered" in complaint) == (3, True)
+
+
+def test_a_certificate_that_is_not_trusted_is_not_waited_for():
+    contact = following.Contact(endless=True)
+    assert contact.bears(ApiError(0, "Unreachable", "refused"))
+    assert not contact.bears(ApiError(0, "Certificate", "not trusted"))
+    assert not contact.bears(ApiError(403, "Forbidden", "no"))
 
 
 def test_contact_that_is_lost_and_found_again_is_reported(capsys, monkeypatch):
