@@ -171,9 +171,9 @@ def test_ranks_that_never_ran_are_not_started_when_their_job_is_deleted(go):
 
 
 def test_a_rank_that_is_to_run_again_when_its_job_ends_shows_how_it_last_failed(go):
-    talk = Talk().on("failed with exit code 3, restart 2 of 9 in", delete)
+    talk = Talk().on("failed with exit code 3, restart 4 of 9", delete)  # which is seconds away
     assert go(talk, job("exit 3", part={"restartPolicy": {"policy": "OnFailure", "limit": 9}})) == 1
-    assert row(talk, "w-0") == ["w-0", "Failed", "2", "3"]
+    assert row(talk, "w-0") == ["w-0", "Failed", "4", "3"]
 
 
 def test_a_job_that_is_applied_to_a_run_is_shown_and_ends_with_it(go, tmp_path):
