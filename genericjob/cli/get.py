@@ -56,6 +56,7 @@ def get(
         raise CommandError("names go neither with --selector nor with --all-namespaces", BAD_INPUT)
     printer = Printer(output, everywhere=everywhere)
     where = target(kubeconfig, context, namespace, run)
+    printer.command = where.command
     if watch:
         _watch(where, wanted, printer, everywhere=everywhere, selector=selector)
     elif wanted:
@@ -104,6 +105,8 @@ class Printer:
         self._output = output
         self._template = _template(output.removeprefix(JSONPATH)) if output and output.startswith(JSONPATH) else None
         self._everywhere = everywhere
+        self.command: Callable[[str], str] = "genericjob {}".format
+        """Makes commands that are proposed."""
         titles = ["NAME", "PHASE", "READY", "RESTARTS", "AGE"]
         if everywhere:
             titles.insert(0, "NAMESPACE")
@@ -148,7 +151,7 @@ class Printer:
         if self._everywhere:
             row.insert(0, key_of(job).namespace)
         if self._output == "wide":
-            row += [_took(job), kinds_of(job), why(job)]
+            row += [_took(job), kinds_of(job), why(job) or unseen(job, self.command)]
         return row
 
 
@@ -175,6 +178,13 @@ def why(job: Job) -> str:
     if first and first.status == "False" and best == "Running":
         return one_line(first.message)
     return one_line(told[best].message) if best in told else ""
+
+
+def unseen(job: Job, command: Callable[[str], str]) -> str:
+    """Say that no controller has looked at a job; empty if one has."""
+    if status_of(job).conditions:
+        return ""
+    return f"no controller has looked at this job yet; `{command('check')}` tells whether one runs"
 
 
 def standing(job: Job) -> str:

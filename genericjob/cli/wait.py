@@ -20,7 +20,7 @@ from genericjob.reconcile.errors import ApiError
 
 from .failures import BAD_INPUT, TIMED_OUT, CommandError
 from .following import RETRY, Contact, life_of
-from .get import standing, why
+from .get import standing, unseen, why
 from .jobs import JOBS, Job, MissingError, Names, Selector, find, key_of, plain, status_of
 from .options import Context, Kubeconfig, Local, Namespace, Target, target
 from .several import Several, check_choice
@@ -181,11 +181,17 @@ def reached(where: Target, job: Job, goal: Goal, *, deadline: float, seconds: fl
         job = found
         if answer := _answer(job, goal):
             return answer
-    state = f"it {'was' if contact.lost else 'is'} {standing(job)}"
-    if not (_current(job) or contact.lost):
-        unseen = f"which no controller has seen yet (`{where.command('check')}`)"
-        state = f"it was {status_of(job).phase} before its last change, {unseen}"
+    state = f"it was {standing(job)}" if contact.lost else _state(job, where)
     raise CommandError(f"{name} is not {goal.words} after {seconds:g} s{contact}: {state}", TIMED_OUT)
+
+
+def _state(job: Job, where: Target) -> str:
+    """Say how a job is, or that no controller has seen it as it is."""
+    if untouched := unseen(job, where.command):
+        return untouched
+    if _current(job):
+        return f"it is {standing(job)}"
+    return f"it was {status_of(job).phase} before its last change, which no controller has seen yet (`{where.command('check')}`)"
 
 
 def _answer(job: Job, goal: Goal) -> tuple[bool, str] | None:

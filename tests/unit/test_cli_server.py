@@ -393,6 +393,16 @@ def test_a_pause_of_before_is_not_the_one_that_was_asked_for(api, call):
     assert call("pause", "--run", "-", "train") == (0, "train is paused\n", "")
 
 
+def test_a_job_that_no_controller_has_seen_says_so_where_its_state_is_reported(api, call):
+    told = "no controller has looked at this job yet; `genericjob check --run hello` tells whether one runs\n"
+    made = api.create(JOBS, a_job(), "default").object
+    assert call("wait", "--run", "hello", "train", "--timeout", "0") == (3, "", f"genericjob: train is not over after 0 s: {told}")
+    assert call("get", "--run", "hello", "-o", "wide")[1].endswith(told)
+    api.replace_status(JOBS, Key("default", "train"), made | {"status": PAUSED})
+    assert "no controller" not in call("wait", "--run", "hello", "train", "--timeout", "0")[2]
+    assert "no controller" not in call("get", "--run", "hello", "-o", "wide")[1]
+
+
 @pytest.mark.parametrize("goal", ["phase=Paused", "condition=Paused"])
 def test_a_pause_of_before_is_not_waited_for_either(api, call, goal):
     made = api.create(JOBS, a_job(suspend=True), "default").object
