@@ -222,7 +222,7 @@ def test_a_program_that_cannot_start_fails_its_container_and_says_why(machine):
     machine.create("p", {"name": "main", "image": "none", "command": ["no-such-program"]})
     found = ended(machine.reaches("Failed"))
     assert (found["exitCode"], found["reason"]) == (128, "NeverStartsHere")
-    assert found["message"] == "there is no program 'no-such-program' on this machine"
+    assert found["message"] == "there is no program 'no-such-program' on this machine: it is in no directory of $PATH"
 
 
 # ------------------------------------------------------------------------------------------------ deletion
